@@ -19,7 +19,8 @@ from tests.support.citus_cluster import CitusCluster, CitusNode
 
 WORKERS = (0, 1, 2, 4)  # none: the tables are not distributed
 SHARDS = 8
-PARTNERS, PEOPLE, CALLERS = 8, 64, 16
+PARTNERS, PEOPLE = 64, 1000
+CALLERS = (16, 128)  # the more callers, the larger the batches
 ROUNDS, SECONDS = 7, 4.0
 DATABASE = "ousel"
 
@@ -45,11 +46,11 @@ class Ledger:
         self._data = sample_data.create_sample_data(url, PARTNERS, PEOPLE)
         self._server: Server = running.enter_context(ousel_server(url))
 
-    def measure(self) -> Sample:
+    def measure(self, callers: int) -> Sample:
         """Send transfers for some seconds, and return what they cost."""
         nodes = self._cluster.nodes
         before, wal_before = self._cpu_seconds(), asyncio.run(_wal_bytes(nodes))
-        plan = plans.transfer_plan(self._server, self._data, "spread", CALLERS, SECONDS)
+        plan = plans.transfer_plan(self._server, self._data, "spread", callers, SECONDS)
         result = run_load_process(plan)
         used = [after - start for after, start in zip(self._cpu_seconds(), before, strict=True)]
         micros = [seconds * 1e6 / result.total for seconds in used]
@@ -95,15 +96,21 @@ def _row(workers: int, samples: Sequence[Sample]) -> str:
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure, and print a table for each number of callers."""
     with contextlib.ExitStack() as running:
         ledgers = [Ledger(workers, running) for workers in WORKERS]
-        for ledger in ledgers:
-            ledger.measure()
-        rounds = [[ledger.measure() for ledger in ledgers] for _ in range(ROUNDS)]
+        for callers in CALLERS:
+            _print_table(ledgers, callers)
+
+
+def _print_table(ledgers: Sequence[Ledger], callers: int) -> None:
+    for ledger in ledgers:
+        ledger.measure(callers)
+    rounds = [[ledger.measure(callers) for ledger in ledgers] for _ in range(ROUNDS)]
     print(
-        "| | Ousel | the server that Ousel is connected to | the workers, together | each worker"
-        " | log (WAL) of all servers | transfers per second |\n|---|---|---|---|---|---|---|"
+        f"| {callers} callers | Ousel | the server that Ousel is connected to"
+        " | the workers, together | each worker | log (WAL) of all servers"
+        " | transfers per second |\n|---|---|---|---|---|---|---|"
     )
     for ledger, samples in zip(ledgers, zip(*rounds, strict=True), strict=True):
         print(_row(ledger.workers, samples))
