@@ -97,7 +97,7 @@ async def test_a_restore_ends_sessions_and_if_wanted_keys(
     restored = (await asyncio.to_thread(ousel, *command, database=elsewhere)).json
 
     assert restored["sessions_ended"] == 1
-    assert restored["valid_again"].startswith("passwords, second factors, recovery codes")
+    assert restored["valid_again"].startswith("passwords, passkeys, second factors, recovery codes")
     assert ("partner keys" in restored["valid_again"]) == (not options)
     async with open_database(elsewhere) as copy:
         keys = await copy.read(lambda transaction: keys_of(transaction, app))

@@ -40,7 +40,7 @@ async def test_both_people_see_the_same_fingerprint(
     """
     ada, grace = friends
     early = (await ada.get("/activity/2")).text
-    assert "Not sealed yet. This takes about a second" in early
+    assert "Not ready yet. It takes about a second" in early
     assert 'href="/activity/2">Look again</a>' in early  # works without scripts
     assert "Download receipt" in early
 

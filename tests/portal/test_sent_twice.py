@@ -180,7 +180,7 @@ async def test_a_form_sent_twice_issues_one_key(
     for _ in range(4):
         await visitor.press_and_confirm(app, "Revoke")
     ended = await visitor.send(form, fields)
-    assert (ended.status_code, "its key has ended" in ended.text) == (400, True)
+    assert (ended.status_code, "its key is no longer valid" in ended.text) == (400, True)
 
 
 async def test_nobody_else_can_compute_a_key_from_its_form(sandbox: Portal) -> None:

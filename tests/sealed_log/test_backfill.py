@@ -61,7 +61,7 @@ async def test_a_backfill_survives_crashes(log: Log, raw_sql: RawSql) -> None:
     sealed = 0
     for _ in range(2):
         sealer = log.another_sealer()
-        await sealer.prepare()
+        await sealer.create_log()
         sealed += (await sealer.seal_some()).movements
         await send(PostingQueue(log.database, system_clock, queue_limit=9), ada, "@bob", 1)
 

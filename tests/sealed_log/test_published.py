@@ -115,7 +115,7 @@ async def test_a_process_does_not_continue_a_log_that_went_back(log: Log, raw_sq
         await raw_sql.run(f"CREATE TABLE right_{table} AS SELECT * FROM {table}")
     for table in tables:
         await raw_sql.run(f"DELETE FROM {table}")
-    await log.sealer.prepare()
+    await log.sealer.create_log()
     await person(log.database, "eve", "1")
     assert await log.sealer.seal_all() == 0
     await log.another_process().seal_all()
@@ -126,7 +126,7 @@ async def test_a_process_does_not_continue_a_log_that_went_back(log: Log, raw_sq
         await person(log.database, "sue", "1")
         await log.another_sealer().seal_due()
 
-    assert [event["event"] for event in logs] == ["nothing is sealed"]
+    assert [event["event"] for event in logs] == ["sealing has stopped"]
     assert (await log.checkpoint()).size == 3
     assert log.key.checkpoint_path is not None
     assert published_size(log.key.checkpoint_path) == 2
@@ -136,7 +136,7 @@ async def test_a_process_does_not_continue_a_log_that_went_back(log: Log, raw_sq
         await raw_sql.run(f"INSERT INTO {table} SELECT * FROM right_{table}")
     with captured_logs() as logs:
         await server.record()
-    assert [event["event"] for event in logs] == ["movements are sealed again"]
+    assert [event["event"] for event in logs] == ["sealing has resumed"]
     await log.another_sealer().seal_due()
     await server.record()
     assert published_size(log.key.checkpoint_path) > 2

@@ -40,7 +40,7 @@ async def test_a_server_whose_key_was_replaced_seals_nothing_and_says_so(log: Lo
     with captured_logs() as logs:
         await log.another_sealer().seal_due()
     [line] = logs
-    assert line["event"] == "nothing is sealed"
+    assert line["event"] == "sealing has stopped"
     assert f"put the file of that key at {log.key.path}, and restart" in line["reason"]
 
     log.key.key = new
@@ -70,7 +70,7 @@ async def test_many_movements_are_sealed_in_steps(
     for count in (1, 5, 9, 1, 1, 1, 1):
         await send(log.queue, ada, "@bob", count)
 
-    await log.sealer.prepare()
+    await log.sealer.create_log()
     first = await log.sealer.seal_some()
 
     assert 0 < first.movements < 20

@@ -1,4 +1,4 @@
-// Makes a partner's journey with the client that oapi-codegen generates.
+// Runs a partner's typical calls with the client that oapi-codegen generates.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Makes a partner's journey with the Java client that openapi-generator generates.
+// Runs a partner's typical calls with the Java client that openapi-generator generates.
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.BufferedReader;

@@ -1,4 +1,4 @@
-// Makes a partner's journey with the Kotlin client that openapi-generator generates.
+// Runs a partner's typical calls with the Kotlin client that openapi-generator generates.
 import com.fasterxml.jackson.databind.ObjectMapper
 import java.io.IOException
 import java.math.BigDecimal

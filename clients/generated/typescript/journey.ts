@@ -1,4 +1,4 @@
-// Makes a partner's journey with fetch and the types that openapi-typescript generates.
+// Runs a partner's typical calls with fetch and the types that openapi-typescript generates.
 import type { components, paths } from "./types.ts";
 
 declare const process: { argv: string[]; stdin: AsyncIterable<Uint8Array> };

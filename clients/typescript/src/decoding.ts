@@ -6,7 +6,7 @@ import { JsonNumber, parseJson } from "./json.ts";
 /** The answer does not have the documented form. */
 export class Undecodable extends Error {}
 
-/** Converts a JSON value; `name` says where it stands. */
+/** Converts a JSON value; `name` names the field for the error message. */
 export type Decode<Value> = (value: unknown, name: string) => Value;
 export type Decoded<D> = D extends Decode<infer Value> ? Value : never;
 
@@ -34,7 +34,7 @@ export const amount: Decode<Amount> = (value, name) => {
 export const time: Decode<string> = (value, name) =>
   typeof value === "string" && !Number.isNaN(Date.parse(value)) ? value : fail(name, "a time");
 
-/** One of these words, or one that is newer than this client. */
+/** One of these values, or one that was added after this client was released. */
 export function word<Word extends string>(): Decode<Word> {
   return text as Decode<Word>;
 }

@@ -13,7 +13,7 @@ export class JsonNumber {
 
 const STRING_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/g;
 
-/** Returns the value of a JSON text, with each number as a JsonNumber; throws a SyntaxError. */
+/** Returns the value of a JSON text, with each number as a JsonNumber, or throws a SyntaxError. */
 export function parseJson(text: string): unknown {
   JSON.parse(text); // throws if this is not valid JSON, on which the next step relies
   const marked = text.replace(STRING_OR_NUMBER, (token) =>

@@ -19,7 +19,7 @@ _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f.]+(\.[^@\s\
 
 
 class HolderEmail(msgspec.Struct, frozen=True):
-    """The email of an account's holder; it names the account only after it has been confirmed."""
+    """The email of an account's holder; it identifies the account once it is confirmed."""
 
     address: str
     is_confirmed: bool

@@ -1,4 +1,4 @@
-"""Opening, finding, funding, redeeming and freezing accounts.
+"""Opening, finding, funding and freezing accounts, and redeeming their money.
 
 The functions run in the transaction that they are given; AccountService opens its own.
 """
@@ -133,7 +133,7 @@ class AccountService:
         note: str | None = None,
         idempotency_key: str | None = None,
     ) -> OperatorTransfer:
-        """Take money of the account out of circulation."""
+        """Take money from the account out of circulation."""
         return await redeem_money(
             self._database,
             self._clock,
@@ -171,7 +171,7 @@ def check_holder(holder: NewHolder, checks: FieldChecks) -> None:
 
 
 async def is_username_free(transaction: Transaction, username: str) -> bool:
-    """Return whether no account has this valid username."""
+    """Return whether this username is free, or raise InvalidField if it is not valid."""
     name = f"@{rules.parse_username(username)}"
     return not await journal.find_account_ids(transaction, [name])
 

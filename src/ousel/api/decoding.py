@@ -131,7 +131,7 @@ def _integer_names(request_type: type[msgspec.Struct]) -> frozenset[str]:
 
 
 def _integer(value: str) -> str | int:
-    """Return the integer that a text stands for; another text is returned as it is."""
+    """Return the integer that a text stands for, or the text itself if it is not an integer."""
     return int(value) if _INTEGER.fullmatch(value) else value
 
 

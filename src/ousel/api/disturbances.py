@@ -1,4 +1,4 @@
-"""Disturbances: a sandbox makes a call go wrong as its caller asks, so that clients can be tested.
+"""Disturbances: a sandbox makes a call fail in the way that its caller requests, to test clients.
 
 The header `Ousel-Rehearse` names the disturbance of one call.
 """
@@ -56,7 +56,7 @@ class UnknownRehearsal(Refusal):
 
     status = 400
     code = "unknown_rehearsal"
-    title = "The disturbance is unknown"
+    title = "The value of Ousel-Rehearse is unknown"
     cure = "Send one of the values that the reference lists under “In a sandbox”."
 
 
@@ -76,7 +76,8 @@ def parse_disturbance(value: bytes) -> Disturbance:
     seconds = None if match["seconds"] is None else int(match["seconds"])
     if seconds is not None and not 1 <= seconds <= SECONDS_MAX:
         raise UnknownRehearsal(
-            f"The seconds of a disturbance must be from 1 to {SECONDS_MAX}.", param="Ousel-Rehearse"
+            f"The seconds in Ousel-Rehearse must be from 1 to {SECONDS_MAX}.",
+            param="Ousel-Rehearse",
         )
     return Disturbance(kind, seconds)
 

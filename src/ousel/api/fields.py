@@ -16,7 +16,7 @@ KEY_SCHEMA: Final = {
 }
 TEXT_PATTERN: Final = "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f]*$"
 
-# Go's generator would otherwise read an amount as a 32-bit float, which has 7 digits.
+# The code generator for Go would otherwise declare an amount as float32, which has 7 digits.
 _EXACT_IN_GO: Final = {
     "x-go-type": "exact.Number",
     "x-go-type-import": {"name": "exact", "path": "encoding/json"},

@@ -58,6 +58,7 @@ class Health:
         """Answer 200 if requests can be served, or refuse and say why not."""
         version = await schema_version(self._database, self._database_url)
         if not is_supported(version):
-            raise SchemaOutdated(f"The schema is at {version}, but {SCHEMA_VERSION} is needed.")
+            found = f"The schema is at {version}" if version else "The database has no schema"
+            raise SchemaOutdated(f"{found}, but {SCHEMA_VERSION} is needed.")
         check_skew(self._database_clock.skew_micros)
         return json_answer({"status": "ok", "schema": version})

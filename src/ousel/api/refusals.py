@@ -8,11 +8,11 @@ _BEARER: Final = b"Bearer"
 
 
 class MalformedJson(Refusal):
-    """The body is not a JSON object, nests too deep, or repeats a field with an invalid value."""
+    """The body is not a JSON object, is nested too deeply, or has a field twice, once invalid."""
 
     status = 400
     code = "malformed_json"
-    title = "The body is not a JSON object"
+    title = "The JSON body is malformed"
     cure = "Send one JSON object in UTF-8."
 
 

@@ -79,10 +79,10 @@ class BackgroundTasks:
 
 
 async def run_repeatedly(seconds: float, task: BackgroundTask) -> None:
-    """Run the task again and again, with this pause before each run, until the loop is canceled.
+    """Run the task again and again, with this pause before each run, until this is canceled.
 
-    A driver may turn the cancellation into another error, so the loop also asks whether it is being
-    canceled.
+    A driver may turn the cancellation into another error, so this function also asks whether it is
+    being canceled.
     """
     running = asyncio.current_task()
     assert running is not None

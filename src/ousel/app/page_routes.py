@@ -72,7 +72,7 @@ def _people_pages(services: Services, pages: PageRenderer, cookies: Cookies) -> 
 
 
 def _money_pages(services: Services, settings: Settings, pages: PageRenderer) -> list[PageRoute]:
-    """Return the pages on which people send, pay, see what has moved and check receipts."""
+    """Return the pages for sending money, paying charges, seeing activity and checking receipts."""
     clock = services.clock
     activity = ActivityPages(
         pages, services.history, services.receipts, services.emails, settings.portal_url

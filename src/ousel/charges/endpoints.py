@@ -82,7 +82,8 @@ class ChargeRequest(
     cancel_url: Annotated[
         str | None,
         msgspec.Meta(
-            description="Where the payer returns after canceling; https, or http on loopback.",
+            description="Where “Cancel” on the checkout page leads; the charge stays open."
+            " https, or http on loopback.",
             extra_json_schema=_URL_SCHEMA,
         ),
     ] = None

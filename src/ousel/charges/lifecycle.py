@@ -1,4 +1,4 @@
-"""The life of a charge: when it expires, and what may still happen to it, without I/O.
+"""The life of a charge: when it expires, and what may still happen to it (no I/O here).
 
 A charge is `created`, and ends as `paid`, `canceled` or `expired`; these three are final.
 Only `expires_at` decides when a charge expires. The first request that finds that a charge

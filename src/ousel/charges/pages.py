@@ -179,7 +179,7 @@ class CheckoutPages:
         return needs_identity_check(visit, charge.amount, self._confirm_over_micros)
 
     def _was_just_paid(self, checkout: Checkout) -> bool:
-        """Return whether an account that is not signed in here has paid a short time ago.
+        """Return whether the charge was just paid by an account other than the one signed in here.
 
         The payer is somebody else, or the same person on another device. Then the page may redirect
         to the partner. The result is False for the merchant, who is not to be redirected. It is

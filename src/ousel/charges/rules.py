@@ -1,4 +1,4 @@
-"""What a charge consists of, and its limits, without I/O."""
+"""What a charge consists of, and its limits (no I/O here)."""
 
 import re
 from typing import Final, Literal

@@ -124,7 +124,7 @@ def _page_statement(filters: PageFilters) -> Statement:
         ("oldest", ">", "") if filters.oldest_first else ("newest", "<", " DESC")
     )
     return Statement(
-        " ".join([f"a page of charges, {order} first, by", *chosen]),
+        ", ".join([f"a page of charges, {order} first", *filter(None, chosen)]),
         f"{_CHARGES_OF_ACCOUNT}{''.join(chosen.values())}"
         f" AND (charges.created_at, charges.id) {sign} (:position_time, :position_id)"
         f" ORDER BY charges.created_at{direction}, charges.id{direction} LIMIT :limit",

@@ -1,4 +1,4 @@
-"""`ousel account`: open, fund, freeze, show, list and recover accounts; redeem; vouch."""
+"""`ousel account`: open, fund, freeze, show, list, recover; redeem money, vouch for emails."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -51,7 +51,7 @@ def create(  # noqa: PLR0913 - one for each option
         bool,
         typer.Option(
             "--unproven",
-            help="Let the holder confirm the email; until then, nobody finds the account by it.",
+            help="Let the holder confirm the email; until then, the email does not identify it.",
         ),
     ] = False,
     database: DatabaseOption = None,
@@ -104,7 +104,7 @@ def redeem(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take money of an account out of circulation; nothing else removes money."""
+    """Take money from an account out of circulation; nothing else removes money."""
     task = _operator_transfer(AccountService.redeem, identifier, amount, note, idempotency_key)
     show(run_with(database, AccountService, task), as_json=as_json)
 

@@ -24,7 +24,7 @@ from ousel.partners.service import revoke_all_keys
 from ousel.people.sign_in import end_all_sessions
 
 # What a restore makes valid again, as it was when the backup was written.
-VALID_AGAIN_WITHOUT_KEYS: Final = "passwords, second factors, recovery codes"
+VALID_AGAIN_WITHOUT_KEYS: Final = "passwords, passkeys, second factors, recovery codes"
 VALID_AGAIN: Final = f"{VALID_AGAIN_WITHOUT_KEYS}, partner keys, user tokens"
 
 

@@ -56,7 +56,7 @@ def _measure(
     yield _row("a flush to this disk", 1 / flush, flush, flush)
     for connections in CONNECTIONS:
         plan = plans.read_plan(server, [("/healthz", {})], connections, seconds)
-        yield _load_row(f"an empty answer, {connections} at once", plan)
+        yield _load_row(f"a health check, {connections} at once", plan)
     for connections in CONNECTIONS:
         plan = plans.transfer_plan(server, data, "hot", connections, seconds)
         yield _load_row(f"a transfer, {connections} at once", plan)

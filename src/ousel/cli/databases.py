@@ -114,8 +114,8 @@ def run_with_outbox(
 ) -> Result:
     """Run the task with a service that also writes mail, which a server then sends.
 
-    The settings of that server say whether there is mail, and where its links lead. If they are
-    not given, they are this command's own.
+    `server_settings` say whether mail is sent, and where its links lead. Without them, this
+    command's own settings are used.
     """
     from ousel.mail.outbox import Outbox
 
@@ -161,7 +161,7 @@ async def check_schema(database: Database, url: str) -> None:
 
 
 async def check_empty(url: str, message: str) -> None:
-    """End the command with this message if the database that it will fill is not empty."""
+    """End the command with this message if the database that it will fill has Ousel's tables."""
     if not database_may_exist(url):
         return
     async with open_database(url) as database:

@@ -33,7 +33,7 @@ def create_key(
     holder = _holder(database)
     assert holder.path is not None
     # Refuse if the file lacks the key that has signed the log. Servers accept a new key only if
-    # that key has named it as its successor.
+    # the key that has signed the log has named the new one as its successor.
     read_if_reachable(database, holder.read_existing)
     old = read_key(holder.path, holder.origin)
     lost = _lost_checkpoint(database, holder, old) if restored else None

@@ -53,7 +53,7 @@ def main() -> NoReturn:
     """
     os.umask(OWNER_ONLY_UMASK)
     bypass_proxies_on_this_machine()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # the terminal may not be able to show all letters
+    if isinstance(sys.stdout, io.TextIOWrapper):  # the terminal may not be able to show it all
         sys.stdout.reconfigure(errors="backslashreplace")
     else:  # standard output was closed by whoever started the command
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for as long as the command runs

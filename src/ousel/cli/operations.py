@@ -88,7 +88,7 @@ def migrate(
 
 
 async def _migrate(url: str, *, distribute: bool) -> list[str]:
-    """Migrate a database; refuse one that is neither empty nor Ousel's.
+    """Migrate a database; refuse one that belongs to another program (see `schema_version`).
 
     If the tables are distributed, distribute new ones as well. Return the names of those that were
     distributed now.

@@ -1,6 +1,6 @@
-"""Conversion of texts and whole numbers on the command line without Pydantic.
+"""Conversion of strings and integers on the command line without Pydantic.
 
-Typer loads Pydantic to convert any argument, even a text. With Pydantic, a short command would
+Typer loads Pydantic to convert any argument, even a string. With Pydantic, a short command would
 start later, and a server would use about 8 MB more.
 """
 

@@ -38,7 +38,7 @@ def rotate(
         bool,
         typer.Option(
             "--lost",
-            help="Continue although the present key is lost: its secrets remain unreadable.",
+            help="Continue although the present key is lost: what it encrypted stays unreadable.",
         ),
     ] = False,
     database: DatabaseOption = None,

@@ -157,8 +157,8 @@ def _check_observation(settings: Settings, port: int, workers: int) -> None:
         return
     if settings.admin_port + workers - 1 > PORT_MAX:
         fail(
-            f"{workers} processes need {workers} admin ports up to {PORT_MAX}:"
-            " choose a lower admin port"
+            f"{workers} processes use {workers} consecutive admin ports, and the last would be"
+            f" above {PORT_MAX}: choose a lower admin port"
         )
     admin_ports = range(settings.admin_port, settings.admin_port + workers)
     if port in admin_ports:

@@ -147,7 +147,9 @@ class Supervisor:
             if self._must_stop:
                 return
             worker.kill()
-            _log.error("a worker process ended and is restarted", exit_code=worker.process.exitcode)
+            _log.error(
+                "a worker process ended or hung, and is replaced", exit_code=worker.process.exitcode
+            )
             self._workers[self._workers.index(worker)] = Worker(self._serve)
 
     def _replace_all(self) -> None:

@@ -55,7 +55,7 @@ def top(
     url: Annotated[
         list[str] | None,
         typer.Option(
-            help="The admin port of a process, such as http://127.0.0.1:9464; may be repeated."
+            help="The admin address of a process, such as http://127.0.0.1:9464; may be repeated."
         ),
     ] = None,
     interval: Annotated[

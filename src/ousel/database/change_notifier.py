@@ -1,8 +1,8 @@
 """Waiting for changes: one task notifies all callers who wait in this process.
 
 Those who wait do not query the database themselves. With one statement, the task asks about all
-rows that somebody waits for. It does so a few times a second, and only while somebody waits. What
-this process itself writes wakes those who wait for it at once.
+rows that somebody waits for. It does so a few times a second, and only while somebody waits. When
+this process itself writes such a row, it wakes those who wait for it at once, without a query.
 """
 
 import asyncio

@@ -45,8 +45,8 @@ REFERENCE_TABLES: Final = (
     "app_redirect_uris",
     "app_origins",
 )
-# These tables have one shard each. The rows of the sealed log and of the mail queue have one order,
-# and rehearsals exist only in a sandbox.
+# These tables have one shard each. The rows of the sealed log and of the mail queue are in one
+# overall order, and rehearsals exist only in a sandbox.
 SINGLE_SHARD_TABLES: Final = (
     "sealed_log",
     "sealed_batches",

@@ -1,4 +1,4 @@
-"""The database's clock: it dates what is written, whatever the clocks of the hosts show."""
+"""The database's clock: it gives rows their timestamps, whatever the clocks of the hosts show."""
 
 import time
 from collections.abc import Callable

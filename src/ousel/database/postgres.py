@@ -336,6 +336,6 @@ def _translate(error: Exception) -> Exception:
 def _unavailable(error: BaseException) -> DatabaseUnavailable:
     reason = type(error).__name__
     return DatabaseUnavailable(
-        f"PostgreSQL cannot be reached or refuses the connection ({reason}).",
+        f"PostgreSQL cannot be reached, or could not run the transaction ({reason}).",
         retry_after_seconds=1,
     )

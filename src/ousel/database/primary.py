@@ -40,7 +40,7 @@ _ISOLATION: Final = {"default_transaction_isolation": "read committed"}
 TRUST_SECONDS: Final = 5.0
 ASK_SECONDS_MAX: Final = 3.0  # how long to wait for the answers of all hosts
 
-# The number of the server's timeline, from the name of the file to which it writes its log.
+# The number of the server's timeline, from the name of its current WAL file.
 _TIMELINE: Final = (
     "SELECT ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int"
 )
@@ -152,7 +152,7 @@ class Primary:
     async def connect(self, **options: Any) -> MonitoredConnection:
         """Return a connection to the first host that accepts one.
 
-        If no host accepts a connection, raise the error of the first one.
+        If no host accepts a connection, raise the error of the host that the address names first.
         """
         attempts = self._attempts(options)
         successful: asyncio.Future[MonitoredConnection] | None = None

@@ -97,7 +97,7 @@ async def migrate(url: str) -> None:
 
 
 async def distribute(url: str, *, only_if_distributed: bool = False) -> list[str]:
-    """Distribute the tables of the current schema over a Citus cluster; return their names.
+    """Distribute the tables of the schema over a Citus cluster; return which were distributed now.
 
     Tables that are distributed already stay as they are. With `only_if_distributed`, do nothing
     unless there are such tables. Otherwise raise DatabaseUnavailable if the database is not

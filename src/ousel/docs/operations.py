@@ -10,6 +10,11 @@ from ousel.api.route import Route
 from ousel.docs.examples import ExampleCall, example_call
 
 _REFERENCE: Final = "#/components/schemas/"
+_PLACES: Final = {
+    "path": "A part of the path.",
+    "query": "Sent in the query string.",
+    "header": "Sent as a header.",
+}
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -79,8 +84,7 @@ def _operation(
                 each["name"],
                 _kind(each["schema"], schemas),
                 each["required"],
-                each.get("description")
-                or each["schema"].get("description", f"In the {each['in']}."),
+                each.get("description") or each["schema"].get("description", _PLACES[each["in"]]),
                 each["in"],
             )
             for each in operation.get("parameters", [])

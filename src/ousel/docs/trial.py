@@ -29,7 +29,7 @@ _HEADERS_LEFT_OUT: Final = frozenset(
 
 
 class TrialAnswer(msgspec.Struct, frozen=True):
-    """The answer to a trial: its status, its headers and its body, or that there was none."""
+    """The answer to a trial: its status, headers and body, or a note that none came."""
 
     called: str
     status: str

@@ -1,4 +1,4 @@
-"""Confirmations of emails: how long they are valid, and what a code does to them."""
+"""Confirmations of emails: how long they are valid, and how a code is checked."""
 
 import hmac
 from typing import Final, Literal

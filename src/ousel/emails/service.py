@@ -19,7 +19,7 @@ PATH: Final = "/verify-email"
 
 
 class EmailConfirmed(msgspec.Struct, frozen=True):
-    """The email is confirmed and names the account from now on."""
+    """The email is confirmed, and identifies the account from now on."""
 
     account_id: str
     email: str
@@ -27,7 +27,7 @@ class EmailConfirmed(msgspec.Struct, frozen=True):
 
 
 class EmailInUse(msgspec.Struct, frozen=True):
-    """Another account has confirmed the email before."""
+    """Another account has already confirmed the email."""
 
     account_id: str
     email: str
@@ -124,7 +124,7 @@ class EmailConfirmations:
     async def _complete(
         self, transaction: Transaction, pending: PendingConfirmation
     ) -> ConfirmationResult:
-        """Give the email to the account, unless another one has it; the confirmation is used up."""
+        """Give the email to the account, unless another one has it; end the confirmation."""
         account_id, email = pending.account_id, pending.email
         await store.delete_confirmation(transaction, account_id)
         try:

@@ -19,10 +19,10 @@ HEADERS_MAX: Final = 100  # trailers included
 CHUNKS_MAX: Final = 1_024
 
 _PIECE_BYTES_MAX: Final = 16 * 1024  # a longer segment is parsed in pieces, to measure the head
-# When a head is complete, `_head_bytes` may lack two of its pieces: the last one, which is counted
-# only after it was parsed, and the first one, if it also contained the end of another request (see
-# `on_message_complete`). If `_head_bytes` is at most the following number, the head is short enough
-# even with two more pieces, so it is not measured exactly.
+# When a head is complete, `_head_bytes` may be too low by two pieces. The last piece is counted
+# only after it was parsed. The first is not counted if it also contained the end of another request
+# (see `on_message_complete`). Up to the following number, the head is short enough even with two
+# more pieces, so it need not be measured exactly.
 _UNMEASURED_BYTES_MAX: Final = HEAD_BYTES_MAX - 2 * _PIECE_BYTES_MAX
 _SEPARATOR_BYTES: Final = len(b": \r\n")
 
@@ -40,7 +40,7 @@ class RequestParser(asyncio.Protocol, ABC):
         self._is_incomplete = False  # a request has begun to arrive and is not complete
         # How many bytes of the request came before the current piece: those of its head, those
         # around its chunks, and those of the first piece of its body. `_check_unfinished_head`
-        # subtracts the latter.
+        # subtracts those of the body.
         self._head_bytes = 0
         self._body_rest = bytearray()  # what follows the first piece of a body
         self._is_ignoring_input = False  # the connection will be closed
@@ -250,7 +250,7 @@ def _check_upgrade(method: bytes) -> None:
 
 def _head_too_large() -> HeadTooLarge:
     return HeadTooLarge(
-        f"The head, or the bytes around a body's chunks, must be at most {HEAD_BYTES_MAX} bytes."
+        f"The head, or the framing of a body's chunks, must be at most {HEAD_BYTES_MAX} bytes."
     )
 
 

@@ -1,4 +1,4 @@
-"""Cancellation: a request is canceled when its client hangs up, but not while it writes."""
+"""Cancellation: a request ends when its client hangs up, except while it is being written."""
 
 import asyncio
 from collections.abc import Awaitable

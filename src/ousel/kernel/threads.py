@@ -13,8 +13,9 @@ Result = TypeVar("Result")
 async def run_on_thread(name: str, work: Callable[[], Result]) -> Result:
     """Return what the work returns, or raise what it raises, without blocking the event loop.
 
-    The work has a thread of its own, which is a daemon: a process can stop while, for example,
-    another server does not answer. If the caller is canceled, the thread goes on.
+    The work has a thread of its own. It is a daemon thread, so the process can stop even while the
+    work waits, for example for a server that does not answer. If the caller is canceled, the
+    thread goes on.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()

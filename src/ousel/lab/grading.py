@@ -31,8 +31,8 @@ from ousel.lab.rules import (
 REPEATS_MAX: Final = 2
 PAUSES_MIN: Final = 3  # fewer pauses say nothing about backoff, because each may be random
 TOLERANCE_MICROS: Final = MICROS_PER_SECOND // 10  # timers of a client may run slightly fast
-# The n pauses of a client must add up to at least n * n times this long. With full jitter that
-# begins at 0.2 seconds, they practically always do.
+# The sum of a client's n pauses must be at least n * n times this value. With full jitter that
+# begins at 0.2 seconds, it practically always is.
 PAUSE_MICROS: Final = MICROS_PER_SECOND // 100
 
 Verdict = Literal["passed", "failed", "not_shown"]
@@ -137,7 +137,9 @@ def _check_no_new_key(evidence: Evidence) -> Grade:
             return _failed(rule, reason, [before[-1], call])
     if not retried:
         return _not_shown(rule, "Nothing was sent again.")
-    return Grade(rule, "passed", "No request whose outcome was not known got a second key.")
+    return Grade(
+        rule, "passed", "Each request whose outcome was unknown was repeated with its first key."
+    )
 
 
 def _check_backoff(evidence: Evidence) -> Grade:

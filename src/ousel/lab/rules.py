@@ -189,7 +189,8 @@ DESCRIPTIONS: Final[dict[RehearsalName, Description]] = {
     ),
     "forged-return": Description(
         "A return with a wrong state",
-        "Somebody returns to your redirect URI with a code and a state that you never sent.",
+        "Somebody returns to your redirect URI with a code that is not valid, and a state that you"
+        " never sent.",
         "Open the link of the forged return. It leads to the first redirect URI of your app.",
         ("checked_state",),
     ),

@@ -57,7 +57,7 @@ async def delete_unsealed(transaction: Transaction, ids: Sequence[str]) -> None:
 
 
 async def movements_at(transaction: Transaction, places: Sequence[Place]) -> list[Movement | None]:
-    """Return the movement at each place, or None where there are no two entries."""
+    """Return the movement at each place, or None where one or both of its entries are missing."""
     rows = await transaction.fetch(MOVEMENTS_AT, places=places) if places else []
     found = {(row[0], row[1]): row for row in rows}
     return [_movement(found.get(each[:2])) for each in places]

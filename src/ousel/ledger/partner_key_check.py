@@ -11,7 +11,7 @@ from ousel.database.port import Transaction
 from ousel.database.statements import Statement
 from ousel.ledger.rules import KeyCheck, Posting
 
-# The view `warrants` shows which partner keys exist and when they end (migration 0005).
+# The view `warrants` lists the partner keys, and when each expires (migration 0005).
 VALID_KEYS: Final = (
     "ROWS(:checked, account_id text, handle text)"
     " JOIN warrants ON warrants.account_id = checked.account_id"

@@ -26,8 +26,8 @@ from ousel.ledger.rules import Account, Entry
 
 STEP_ENTRIES: Final = 2_000  # reading this many takes a few milliseconds
 SEARCHES_PER_ACCOUNT_MAX: Final = 4
-# An id is created before its entry is dated, but possibly by a clock that is ahead. How far that
-# clock is ahead: usually, and at most.
+# An id is created before its entry is dated, but possibly by a clock that is ahead. The next two
+# constants say how far ahead such a clock usually is, and how far at most.
 CLOCK_AHEAD_MICROS: Final = MICROS_PER_SECOND
 CLOCK_AHEAD_MICROS_MAX: Final = 3_600 * MICROS_PER_SECOND
 
@@ -115,7 +115,7 @@ class HistorySearch:
             raise DatabaseUnavailable(error.detail, retry_after_seconds=1) from error
 
     async def _first_step(self, query: HistoryQuery) -> tuple[SearchResult, range]:
-        """Return what the first step finds, and the sequence numbers that it leaves."""
+        """Return what the first step finds, and the sequence numbers that it has not read."""
 
         async def begin(transaction: Transaction) -> tuple[SearchResult, range]:
             own = (await accounts_by_id(transaction, [query.account_id]))[query.account_id]
@@ -156,7 +156,7 @@ class HistorySearch:
 
 def _too_many_searches() -> RateLimited:
     return RateLimited(
-        f"An account may run {SEARCHES_PER_ACCOUNT_MAX} long searches at the same time.",
+        f"An account may run at most {SEARCHES_PER_ACCOUNT_MAX} long searches at the same time.",
         retry_after_seconds=1,
     )
 

@@ -8,7 +8,7 @@ from ousel.kernel.clock import MICROS_PER_SECOND
 
 FIRST_PAUSE_SECONDS: Final = 5
 PAUSE_SECONDS_MAX: Final = 3600
-REFUSED_ATTEMPTS_MAX: Final = 8  # a server may say "never", and accept a minute later
+REFUSED_ATTEMPTS_MAX: Final = 8  # a mail server may accept what it refused before
 SENDING_DAYS_MAX: Final = 4
 
 

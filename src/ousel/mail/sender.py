@@ -69,7 +69,7 @@ class MailSender:
         sending = asyncio.ensure_future(self._client.send(mail, DELIVERY_SECONDS_MAX))
         try:
             await asyncio.wait({sending})
-        except asyncio.CancelledError:  # the server stops
+        except asyncio.CancelledError:  # this process is stopping
             await asyncio.wait({sending}, timeout=STOP_SECONDS_MAX)
             if sending.done():
                 await self._record(mail, sending)

@@ -118,7 +118,7 @@ class _OuselCollector(Collector):
         yield connections
         yield GaugeMetricFamily(
             "ousel_database_abandoned_commits",
-            "Commits that were abandoned and still wait in the server.",
+            "Commits that were abandoned and still wait in the database server.",
             value=self._gauges.connections.abandoned_commits,
         )
         yield GaugeMetricFamily(
@@ -163,7 +163,7 @@ class _OuselCollector(Collector):
         if self._gauges.oldest_unsealed_seconds is not None:
             yield GaugeMetricFamily(
                 "ousel_log_oldest_unsealed_seconds",
-                "How long the oldest movement without a leaf has waited for one.",
+                "How long the oldest movement that is not yet in the sealed log has waited.",
                 value=self._gauges.oldest_unsealed_seconds,
             )
 

@@ -170,7 +170,7 @@ class KeyService:
     async def _app_of_locked_account(
         self, transaction: Transaction, account_id: str, app_id: str
     ) -> App:
-        """Return the app; check the second factor, and let other requests for keys wait."""
+        """Return the app; check the second factor, and make other requests for keys wait."""
         app = await own_app(transaction, account_id, app_id)
         await self._check_second_factor(transaction, account_id)
         await accounts.lock_password_hash(transaction, account_id)
@@ -179,13 +179,14 @@ class KeyService:
     async def _find_repeated(
         self, transaction: Transaction, app: App, secret: str, *, param: str
     ) -> IssuedKey | None:
-        """Return the key that this request has issued before; if it has ended, refuse."""
+        """Return the key that this request has issued before; refuse if that key has expired."""
         key = await service.find_key(transaction, app, secret)
         if key is None:
             return None
         if not key.is_valid_at(self._clock()):
             raise InvalidField(
-                "This form has been used before, and its key has ended. Fill in the form anew.",
+                "This form has been used before, and its key is no longer valid."
+                " Open the form again.",
                 param=param,
             )
         return IssuedKey(key, secret, is_repeated=True)

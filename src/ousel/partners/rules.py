@@ -14,7 +14,7 @@ URL_CHARACTERS_MAX: Final = 2_000
 OVERLAP_SECONDS_DEFAULT: Final = 24 * 3600
 OVERLAP_SECONDS_MAX: Final = 30 * 24 * 3600
 
-# With other characters, a browser may read another host in an address than Python does.
+# Were other characters allowed, a browser could find another host in an address than Python does.
 _HOST_AND_PORT: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]*)?|\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 
 

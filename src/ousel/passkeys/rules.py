@@ -29,7 +29,7 @@ class RelyingParty(msgspec.Struct, frozen=True):
 
 
 class Passkey(msgspec.Struct, frozen=True):
-    """A passkey of an account: the public half, whose private half an authenticator keeps."""
+    """A passkey of an account: its public key. The private key stays in an authenticator."""
 
     account_id: str
     id: str

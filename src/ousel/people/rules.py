@@ -51,7 +51,7 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class SecondFactor(msgspec.Struct, frozen=True):
-    """The secret of an authenticator app, whose codes sign in after it has been confirmed."""
+    """The secret of an authenticator app; its codes are accepted once it has been confirmed."""
 
     account_id: str
     secret: str  # encrypted

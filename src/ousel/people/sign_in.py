@@ -96,7 +96,8 @@ class SignInService:
         try:
             return await self._database.write(work)
         except accounts.IdentifierInUse:
-            # A stranger only learns that the username is in use, and no guess is counted.
+            # A known browser goes on to sign in. A stranger just learns that the username is in
+            # use, which does not count as a failed sign-in.
             if await self._is_browser_of(holder.username, source):
                 with suppress(WrongPassword):
                     return await self.sign_in(holder.username, password, source)

@@ -1,7 +1,7 @@
 """Issuing and using reset links, in transactions that the callers open.
 
-The caller locks the account's password before it issues or uses a link. So a new link, a new
-password and a new email take effect one after the other.
+The caller locks the row of the account's holder before it issues or uses a link. So a new link, a
+new password and a new email take effect one after the other.
 """
 
 from ousel.database.port import Transaction
@@ -36,7 +36,7 @@ async def find_link(transaction: Transaction, secret: str, clock: Clock) -> Rese
 
 
 async def use_link(transaction: Transaction, link: ResetLink) -> bool:
-    """End all links of the account; return whether this one had not ended before."""
+    """End all links of the account; return whether this one was still valid."""
     is_used_now = await store.use(transaction, link)
     if is_used_now:
         await store.delete_all(transaction, link.account_id)

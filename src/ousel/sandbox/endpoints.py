@@ -242,7 +242,7 @@ class SandboxEndpoints:
 
 
 def _mail_id_after(cursor: str | None) -> str:
-    """Return the id of the message that a page continues after, or refuse another cursor."""
+    """Return the id of the message that a page continues after, or refuse any other text."""
     if cursor is None:
         return AFTER_ALL_MAIL
     mail_id = text_from_cursor(cursor)

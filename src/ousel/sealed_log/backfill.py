@@ -2,7 +2,7 @@
 
 An older version of Ousel writes no such rows, before an upgrade and, in a rolling upgrade, for a
 while after the migration. The backfill goes through all entries, some at a time, and finds those
-that have no leaf and wait for none. The log is locked meanwhile, so no leaf is added.
+that have no leaf and are not waiting for one. The log is locked meanwhile, so no leaf is added.
 """
 
 from collections.abc import Collection
@@ -23,9 +23,9 @@ UNSEALED_BATCHES_MAX: Final = 1_000
 
 
 async def start_if_needed(transaction: Transaction) -> bool:
-    """Start the backfill if some movements have no leaf and wait for none; return whether it runs.
+    """Start the backfill if movements have no leaf and wait for no sealer; return whether it runs.
 
-    The entries are counted first, and the rows that wait afterwards. So a movement that is written
+    The entries are counted first, then the waiting rows. So a movement that is written
     in between cannot look as if it had no row.
     """
     head = await store.lock_head(transaction)

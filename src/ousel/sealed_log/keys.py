@@ -62,7 +62,9 @@ class LogKey:
         self.signing_key = signing_key
         self.successions = successions
         self._accepted = {self.verifier.public, *(_former_key(each).public for each in successions)}
-        self._last_checkpoint: str | None = None  # the last one that is known to be of this key
+        self._last_checkpoint: str | None = (
+            None  # the last one that is known to be signed with this key
+        )
 
     @property
     def origin(self) -> str:
@@ -86,7 +88,7 @@ class LogKey:
         return self._last_checkpoint
 
     def needs_new_checkpoint(self, checkpoint: str | None) -> bool:
-        """Return whether the log needs a new checkpoint, because its last one is not of this key.
+        """Return whether the log needs a new checkpoint: the last is not signed with this key.
 
         Refuse to continue a log that neither this key nor a former one has signed.
         """
@@ -233,7 +235,7 @@ class KeyHolder:
     async def read_existing(self, transaction: Transaction) -> None:
         """Read the key if there is a file; refuse if the log is signed with a key not in it."""
         assert self.path is not None
-        # The log is read first: another process that has just signed it created the file before.
+        # The log is read first: a process creates the file before it signs, so then it exists.
         checkpoint = (await store.read_head(transaction)).checkpoint
         self.key = read_key(self.path, self.origin)
         if checkpoint is None:

@@ -227,7 +227,7 @@ def from_base64(text: str) -> bytes:
     except (binascii.Error, UnicodeEncodeError):
         content = b""
     if not text or to_base64(content) != text:
-        raise NoteRefused("a text is not in standard Base64")
+        raise NoteRefused("a field is not in standard Base64")
     return content
 
 
@@ -265,4 +265,4 @@ def _check_name(name: str) -> None:
 
 def _check_text(text: str) -> None:
     if not text.endswith("\n") or any(ord(each) < ord(" ") for each in text.replace("\n", "")):
-        raise NoteRefused("the text of a note ends in a newline and has no control characters")
+        raise NoteRefused("the text of a note must end in a newline and have no control characters")

@@ -59,7 +59,7 @@ class PreparedLeaves:
         self._rows: dict[str, LeafRow] = {}
 
     async def prepare(self, movements_max: int) -> None:
-        """Compute the leaves of the oldest batches, until they are about this many movements."""
+        """Compute the leaves of the oldest batches, about this many movements in all."""
         count = at_once = 0
         while count < movements_max and (batch := self._recent.take_oldest()):
             count += len(batch)

@@ -45,8 +45,8 @@ class PublishedCheckpoint(msgspec.Struct, frozen=True):
                 key.check_signer(self.note)
                 return
         raise LogKeyUnusable(
-            f"the checkpoint in {self.path} is not signed with the key of this log: put the file of"
-            " the key that has signed it in place, or remove the checkpoint if it is of another log"
+            f"the checkpoint in {self.path} is not signed with the key of this log: restore the"
+            " file of the key that signed it, or remove the checkpoint if it belongs to another log"
         )
 
 
@@ -115,11 +115,11 @@ class CheckpointRecorder:
             head = await self._database.read(self._extended_head)
         except VerificationFailed as error:
             if self._key.may_continue_log:
-                _log.error("nothing is sealed", reason=f"{error}; see {self._path}")
+                _log.error("sealing has stopped", reason=f"{error}; see {self._path}")
             self._key.may_continue_log = False
             return
         if not self._key.may_continue_log:
-            _log.warning("movements are sealed again", reason="the log extends its record again")
+            _log.warning("sealing has resumed", reason="the log extends its checkpoint again")
         self._key.may_continue_log = True
         if head is not None and head.checkpoint is not None:
             await self._write(self._path, head.checkpoint)

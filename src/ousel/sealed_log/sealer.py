@@ -86,13 +86,13 @@ class Sealer:
         except AnotherKeySigned as error:
             self._next_poll = monotonic() + UNUSABLE_KEY_SECONDS
             cure = f"put the file of that key at {self._key.path}, and restart this server"
-            _log.error("nothing is sealed", reason=f"{error}: {cure}")
+            _log.error("sealing has stopped", reason=f"{error}: {cure}")
 
     async def seal_all(self) -> int:
         """Seal all that is unsealed, step by step; return how many movements were sealed."""
         if monotonic() >= self._next_backfill_poll:
             self._next_backfill_poll = monotonic() + BACKFILL_POLL_SECONDS
-            await self.prepare()
+            await self.create_log()
         sealed = 0
         while True:
             started = monotonic()
@@ -106,7 +106,7 @@ class Sealer:
             # A backfill may take hours, so it leaves half of the time to transfers.
             await asyncio.sleep(min(step_seconds, PAUSE_SECONDS_MAX) if step.is_backfill else 0)
 
-    async def prepare(self) -> None:
+    async def create_log(self) -> None:
         """Create the log if it does not exist, and start a backfill if one is needed."""
         await self._database.write(store.create_head)
         await self._database.write(backfill.start_if_needed)

@@ -23,7 +23,7 @@ ASKED_SECONDS_MAX: Final = 3_600.0  # the longest wait, even if Retry-After asks
 
 
 class Position:
-    """Where following has arrived. `cursor` covers all transfers that were returned so far."""
+    """How far the account has been followed. `cursor` covers all transfers returned so far."""
 
     def __init__(self, settings: CallSettings, request: Request, cursor: str | None) -> None:
         """Continue after this cursor, or with the first transfer if there is none."""
@@ -42,8 +42,8 @@ class Position:
     def _read_page(self) -> Steps[None]:
         """Read the next page that has a transfer.
 
-        Temporary failures before the first answer are retried as the policy says. Later ones are
-        retried for as long as they last, because following has no end.
+        Temporary failures before the first answer are retried up to `attempts_max` times. Later
+        ones are retried for as long as they last, because following has no end.
         """
         failures = unheld = 0
         pause_seconds = 0.0

@@ -1,7 +1,8 @@
 """Calls that only a sandbox has: time, payers, money, mail and rehearsals.
 
 A live server answers NotFound. Calls that change something have no idempotency key, so they are not
-sent again after a lost answer. Only `finish_rehearsal` is, because it may be repeated.
+sent again after a lost answer. Only `finish_rehearsal` is sent again, because repeating it does no
+harm.
 """
 
 from ousel_client.amounts import Amount, encode_object, parse_amount

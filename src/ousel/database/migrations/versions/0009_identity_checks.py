@@ -1,4 +1,4 @@
-"""When the person of a session last proved who they are; for older sessions, never."""
+"""When the person of a session last proved who they are; 0 (never) for sessions from before."""
 
 from alembic import op
 

@@ -9,7 +9,7 @@ revision = "0012"
 down_revision = "0011"
 
 STATEMENTS = (
-    # One row for the movements of each transaction, written by it, until they are sealed.
+    # A transaction writes one row for its movements; the row is deleted when they are sealed.
     """
     CREATE TABLE unsealed_batches (
         id TEXT NOT NULL PRIMARY KEY,
@@ -35,8 +35,8 @@ STATEMENTS = (
         PRIMARY KEY (level, position)
     )
     """,
-    # The state of the log, in one row: whoever has locked it may append leaves. A backfill has last
-    # looked at the entry that `backfill_account_id` and `backfill_sequence` name.
+    # The state of the log, in one row: whoever has locked it may append leaves. The columns
+    # `backfill_account_id` and `backfill_sequence` name the last entry that a backfill has read.
     """
     CREATE TABLE sealed_log (
         id BIGINT NOT NULL PRIMARY KEY,
