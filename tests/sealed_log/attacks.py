@@ -204,7 +204,7 @@ async def raise_a_balance(scene: Scene) -> None:
     await scene.raw_sql.run(sql, scene.people.ada.id)
 
 
-async def swap_two_accounts(scene: Scene) -> None:
+async def exchange_all_entries(scene: Scene) -> None:
     ada, bob = scene.people.ada.id, scene.people.bob.id
     for old, new in ((ada, "acct_x"), (bob, ada), ("acct_x", bob)):
         await move_entries(scene.raw_sql, old, new)
@@ -342,7 +342,7 @@ ATTACKS: dict[str, tuple[Callable[[Scene], Awaitable[None]], set[str]]] = {
     "change an amount": (change_an_amount, {"verify", "receipt"}),
     "erase a movement": (erase_a_movement, {"verify", "receipt"}),
     "raise a balance": (raise_a_balance, {"verify"}),
-    "swap two accounts": (swap_two_accounts, {"verify", "receipt"}),
+    "exchange all entries of two accounts": (exchange_all_entries, {"verify", "receipt"}),
     "exchange two entries of an account": (exchange_two_entries, {"verify"}),
     "change a note, and all hashes after it": (change_a_note_and_all_hashes, {"verify", "receipt"}),
     "erase the last movement, and fix both accounts": (

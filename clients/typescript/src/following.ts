@@ -17,7 +17,7 @@ const ASKED_SECONDS_MAX = 3600; // the longest wait, even if Retry-After asks fo
 /**
  * Yields the transfers after the cursor, then new ones as they happen, until the signal is aborted.
  *
- * Temporary failures before the first answer are retried up to `attemptsMax` times. Later ones are retried
+ * Before the first answer, there are at most `attemptsMax` attempts. Later failures are retried
  * for as long as they last, because following has no end.
  */
 export async function* follow(

@@ -54,7 +54,7 @@ const sealedLeaf = record({
   debit: text,
   credit: text,
 });
-// What a receipt shows of the transfer only if it also shows the holder's entry.
+// What the check of the holder's entry needs of the transfer.
 const ownSide = record({ direction: text, balance_after: amount, idempotency_key: nullable(text) });
 const ownReceipt = record({ transfer: ownSide });
 

@@ -125,7 +125,7 @@ export class InvalidScope extends BadRequest {
   static override readonly code: string = "invalid_scope";
 }
 
-/** The partner key is missing, malformed, unknown or revoked. Issue a new one in the portal. */
+/** The partner key is missing, malformed, unknown, expired or revoked. Issue a new one. */
 export class Unauthorized extends NotAuthenticated {
   static override readonly code: string = "unauthorized";
 }

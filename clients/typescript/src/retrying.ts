@@ -48,7 +48,7 @@ export function delaySeconds(policy: RetryPolicy, attempt: number, randomShare: 
   return randomShare * Math.min(doubled, policy.delaySecondsMax);
 }
 
-/** What the calls of a client share: how to send, as whom, and how to retry. */
+/** What the calls of a client share: how to send, and how to retry. */
 export interface CallSettings {
   readonly exchange: Exchange;
   readonly timeoutSeconds: number;

@@ -2,8 +2,8 @@
  * Calls that only a sandbox has: time, payers, money, mail and rehearsals.
  *
  * A live server answers NotFound. Calls that change something have no idempotency key, so they are
- * not sent again after a lost answer. Only `finishRehearsal` is sent again, because it does no
- * harm.
+ * not sent again after a lost answer. Only `finishRehearsal` is sent again, because repeating
+ * it does no harm.
  */
 
 import { Amount, type AmountLike } from "./amounts.ts";

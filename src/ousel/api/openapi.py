@@ -132,7 +132,7 @@ def _security_schemes(routes: Iterable[Route], settings: Settings) -> dict[str, 
 
 
 def refusals_of(route: Route) -> list[type[Refusal]]:
-    """Return every refusal that a route may answer with, sorted by status and code."""
+    """Return the refusals that the reference lists for a route, sorted by status and code."""
     possible = {*_COMMON_REFUSALS, *(_WRITE_REFUSALS if route.method == "POST" else ())}
     if route.refusal_format is None:  # otherwise, the route sends these in its own format
         possible |= {*route.refusals, *_REFUSALS_BY_ACCESS[route.access]}

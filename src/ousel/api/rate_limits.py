@@ -1,4 +1,4 @@
-"""Rate limits: a bucket of requests for each key, refilled steadily."""
+"""Rate limits: a bucket of requests for each key or token, refilled steadily."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class _Bucket(msgspec.Struct, gc=False):
 
 
 class RateLimiter:
-    """Counts the requests of each key in this process."""
+    """Counts the requests of each key or token in this process."""
 
     def __init__(self, limit: RateLimit, seconds: Callable[[], float] = monotonic) -> None:
         """Allow this many requests per period; `seconds` is the clock."""
@@ -48,7 +48,7 @@ class RateLimiter:
         if bucket.tokens < 1:
             wait_seconds = ceil((1 - bucket.tokens) / self._rate)
             raise RateLimited(
-                f"This key may make {self._limit.requests} requests "
+                f"This key or token may make {self._limit.requests} requests "
                 f"in {self._limit.period_seconds} s.",
                 retry_after_seconds=max(wait_seconds, 1),
             )

@@ -8,7 +8,7 @@ _BEARER: Final = b"Bearer"
 
 
 class MalformedJson(Refusal):
-    """The body is not a JSON object, is nested too deeply, or has a field twice, once invalid."""
+    """The body is no JSON object, is nested too deeply, or repeats a field with a wrong value."""
 
     status = 400
     code = "malformed_json"
@@ -50,20 +50,20 @@ class ChallengeRefusal(Refusal):
 
 
 class Unauthorized(ChallengeRefusal):
-    """The key is missing, malformed, unknown or revoked; the answer does not say which."""
+    """The key is missing, malformed, unknown, expired or revoked; the answer says no more."""
 
     status = 401
     code = "unauthorized"
     title = "The key is not valid"
     cure = "Send `Authorization: Bearer <key>` with a valid key; rotate it in the portal if lost."
 
-    def __init__(self, detail: str = "The key is missing, malformed, unknown or revoked.") -> None:
-        """Use one detail for all these cases, to reveal nothing."""
-        super().__init__(detail)
+    def __init__(self, detail: str = "") -> None:
+        """Use one detail for all these cases; only a key of the other mode gets another."""
+        super().__init__(detail or "The key is missing, malformed, unknown, expired or revoked.")
 
 
 class InvalidToken(ChallengeRefusal):
-    """The user token is missing, malformed, unknown or expired; the answer does not say which."""
+    """The user token is missing, malformed, unknown or expired; the answer says no more."""
 
     status = 401
     code = "invalid_token"
@@ -71,7 +71,7 @@ class InvalidToken(ChallengeRefusal):
     cure = "Send `Authorization: Bearer <user token>`; if it has expired, connect the person again."
 
     def __init__(self, detail: str = "", *, sent: bool = True) -> None:
-        """Use one detail for all these cases; `sent` is whether the request had a token."""
+        """Use one detail, but for tokens of the other mode; `sent` says whether there was one."""
         super().__init__(detail or "The user token is missing, malformed, unknown or expired.")
         # RFC 6750 section 3.1: without any credential, the challenge names no error.
         if sent:

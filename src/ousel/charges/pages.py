@@ -179,12 +179,12 @@ class CheckoutPages:
         return needs_identity_check(visit, charge.amount, self._confirm_over_micros)
 
     def _was_just_paid(self, checkout: Checkout) -> bool:
-        """Return whether the charge was just paid by an account other than the one signed in here.
+        """Return whether the charge was just paid, and the payer's account is not signed in here.
 
-        The payer is somebody else, or the same person on another device. Then the page may redirect
-        to the partner. The result is False for the merchant, who is not to be redirected. It is
-        also False after a longer time, because otherwise a link to the page of any paid charge
-        could be used to send people to the partner's address.
+        The payer is somebody else, or has signed in on another device only. Then the page may
+        redirect to the partner. The result is False for the merchant, who is not to be redirected.
+        It is also False after a longer time, because otherwise a link to the page of any paid
+        charge could be used to send people to the partner's address.
         """
         paid_at = checkout.charge.paid_at
         if checkout.state != "paid" or paid_at is None or checkout.is_own:

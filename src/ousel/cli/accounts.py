@@ -51,7 +51,7 @@ def create(  # noqa: PLR0913 - one for each option
         bool,
         typer.Option(
             "--unproven",
-            help="Let the holder confirm the email; until then, the email does not identify it.",
+            help="Let the holder confirm the email; until then, it does not identify the account.",
         ),
     ] = False,
     database: DatabaseOption = None,

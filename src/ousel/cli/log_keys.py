@@ -77,7 +77,7 @@ def _is_extended(database: str | None, checkpoint: Checkpoint) -> bool:
 
 
 def _holder(database: str | None) -> KeyHolder:
-    """Return where the key is kept, or end the command if no setting names a file."""
+    """Return where the key is kept, or end the command if no file is named."""
     holder = KeyHolder(settings(database))
     if holder.path is None:
         fail("set OUSEL_LOG_KEY_FILE to the file that holds the log key")

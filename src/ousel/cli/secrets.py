@@ -17,7 +17,7 @@ secrets = command_group("Create and rotate the key that encrypts the secrets of 
 
 @secrets.command()
 def create(database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
-    """Create the file that OUSEL_SECRET_FILE names, with a new key."""
+    """Create the secret file with a new key: at OUSEL_SECRET_FILE, or beside the SQLite file."""
     file = secret_file_of(settings(database))
     if file.exists():
         fail("the secret file exists already: to replace its key, run 'ousel secret rotate'")

@@ -95,7 +95,7 @@ class Supervisor:
     def __init__(
         self, serve: Callable[[Heartbeat], None], count: int, stop_seconds_max: float
     ) -> None:
-        """Run `serve` in `count` processes, each of which gets this many seconds to stop."""
+        """Run `serve` in `count` processes, each of which gets `stop_seconds_max` to stop."""
         self._serve = serve
         self._count = count
         self._stop_seconds_max = stop_seconds_max

@@ -181,7 +181,7 @@ def _side_by_side(left: RenderableType, right: RenderableType) -> Table:
 
 def _ledger_panel(frame: Frame) -> RenderableType:
     if frame.ledger is None:
-        return Text("the database cannot be reached", style="bold red")
+        return Text("the totals could not be read", style="bold red")
     balance = frame.ledger["balances_sum_millionths"]
     return Group(
         _pairs(

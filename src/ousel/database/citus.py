@@ -111,7 +111,7 @@ def translate_server_failures() -> Iterator[None]:
     """
     try:
         yield
-    except asyncpg.LockNotAvailableError:  # also one of these errors, but no server has failed
+    except asyncpg.LockNotAvailableError:  # a subclass of these errors; no server failed
         raise
     except _SERVER_FAILURES as error:
         raise ConnectionResetError(f"A server of the cluster has failed: {error}.") from error

@@ -100,7 +100,7 @@ async def distribute(url: str, *, only_if_distributed: bool = False) -> list[str
     """Distribute the tables of the schema over a Citus cluster; return which were distributed now.
 
     Tables that are distributed already stay as they are. With `only_if_distributed`, do nothing
-    unless there are such tables. Otherwise raise DatabaseUnavailable if the database is not
+    unless there are such tables. Without it, raise DatabaseUnavailable if the database is not
     PostgreSQL with the Citus extension.
     """
     if not is_postgres(url):

@@ -40,12 +40,12 @@ class BodyTooLarge(Refusal):
 
 
 class UnsupportedMediaType(Refusal):
-    """The body's Content-Type is not application/json, or the body is compressed."""
+    """The body's Content-Type is not supported here, or the body is compressed."""
 
     status = 415
     code = "unsupported_media_type"
     title = "The content type is not supported"
-    cure = "Send `Content-Type: application/json`, and no Content-Encoding."
+    cure = "To the API, send `Content-Type: application/json`, and no Content-Encoding."
 
 
 class HeadTooLarge(Refusal):

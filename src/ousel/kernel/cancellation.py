@@ -1,4 +1,4 @@
-"""Cancellation: a request ends when its client hangs up, except while it is being written."""
+"""Cancellation: a request ends when its client hangs up, but not while it writes to a database."""
 
 import asyncio
 from collections.abc import Awaitable

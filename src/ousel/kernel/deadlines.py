@@ -36,5 +36,6 @@ def check_deadline(deadline: float | None = None) -> None:
 def deadline_exceeded() -> DeadlineExceeded:
     """Return the refusal of a request whose deadline has passed."""
     return DeadlineExceeded(
-        "The request could not be written in time, so nothing was written.", retry_after_seconds=1
+        "The request could not be carried out in time, so nothing was written.",
+        retry_after_seconds=1,
     )

@@ -13,6 +13,8 @@ _EVENTS: Final[dict[Event, str]] = {
     "shifted": "another transfer arrived before this page, which was shortened",
 }
 
+_AGAIN: Final = "send the same request again, with the same idempotency key if it had one."
+
 
 def what_happened(call: RecordedCall) -> str:
     """Return in a few words how a call was answered and what the lab did."""
@@ -54,9 +56,9 @@ def _after_no_answer(call: RecordedCall) -> str:
 
 def _after_refusal(call: RecordedCall, status: int) -> str:
     if call.retry_after is not None:
-        return f"Wait at least {call.retry_after} s, then send the same request, with the same key."
+        return f"Wait at least {call.retry_after} s, then {_AGAIN}"
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return "Wait, longer after each failure, then send the same request, with the same key."
+        return f"Wait, longer after each failure, then {_AGAIN}"
     if status == HTTPStatus.UNAUTHORIZED:
         return "Stop using this key or token: issue a new key, or connect the person again."
     return "Correct the cause; do not send the same request again."

@@ -22,7 +22,7 @@ class RehearsalRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class LabEndpoints:
-    """Serves tests that rehearse failures, such as those of a partner's CI."""
+    """Serves tests, such as those in a partner's CI, that rehearse failures."""
 
     def __init__(self, lab: LabService, portal_url: str) -> None:
         """Start and grade rehearsals in this lab."""

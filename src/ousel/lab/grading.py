@@ -117,7 +117,7 @@ def _check_same_key(evidence: Evidence) -> Grade:
         return _not_shown(rule, "A call is not resolved yet.")
     if not unresolved:
         return _not_shown(rule, "Nothing had to be sent again.")
-    return Grade(rule, "passed", "Each unresolved request was followed up with its own key.")
+    return Grade(rule, "passed", "Each unresolved request was sent again with its first key.")
 
 
 def _check_no_new_key(evidence: Evidence) -> Grade:

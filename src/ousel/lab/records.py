@@ -55,7 +55,8 @@ class RehearsalRecord(msgspec.Struct, frozen=True, kw_only=True):
     return_url: Annotated[
         str | None,
         msgspec.Meta(
-            description="The address of the forged return to open; null in other rehearsals."
+            description="The link to open in the rehearsal `forged-return`: it leads to your"
+            " redirect URI with a wrong state. Null in other rehearsals."
         ),
     ]
     grades: list[GradeRecord]

@@ -120,7 +120,7 @@ _WAIT: Final = "Let your software create a charge and wait for its outcome."
 DESCRIPTIONS: Final[dict[RehearsalName, Description]] = {
     "answer-lost-after-commit": Description(
         "Answers lost after the commit",
-        "The first two transfers or charges are written, but their answers are lost.",
+        "The first two requests for a transfer or charge are carried out, but not answered.",
         _SEND,
         _RETRY_RULES,
     ),

@@ -137,7 +137,7 @@ async def set_code(transaction: Transaction, rehearsal: Rehearsal, code_hash: st
 
 
 async def count_call(transaction: Transaction, rehearsal: Rehearsal, now: int) -> int | None:
-    """Return the number of another call, or None if the rehearsal has ended."""
+    """Count one more call, and return its number, or None if the rehearsal has ended."""
     rows = await transaction.fetch(
         COUNT_CALL, account_id=rehearsal.account_id, id=rehearsal.id, now=now
     )

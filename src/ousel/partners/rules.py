@@ -36,7 +36,7 @@ class Key(msgspec.Struct, frozen=True):
     name: str
     hash: str
     created_at: int
-    stored_end: int | None  # negative if revoked, so past on every clock
+    stored_end: int | None  # negative if the key was revoked
     last_used_at: int | None
 
     @property

@@ -60,7 +60,7 @@ class TooManyAttempts(Refusal):
 class SignInAttempt(msgspec.Struct, frozen=True):
     """An attempt to sign in or to confirm one's identity, and the limits that count it."""
 
-    subject: str  # what is guessed: an account's password or code, or the name if no account has it
+    subject: str  # what is guessed: a password, a code, a passkey, or a name of no account
     account_id: str | None  # None if no account has the name
     source: EventSource
     everywhere: AttemptLimit  # for this subject from all addresses together

@@ -57,7 +57,7 @@ class EmailState(msgspec.Struct, frozen=True):
 
 
 class LinkTarget(msgspec.Struct, frozen=True):
-    """The email that a link confirms, and whose account will have it."""
+    """The email that a link confirms, and the account that will have it."""
 
     email: str
     username: str

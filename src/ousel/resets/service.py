@@ -36,7 +36,7 @@ async def find_link(transaction: Transaction, secret: str, clock: Clock) -> Rese
 
 
 async def use_link(transaction: Transaction, link: ResetLink) -> bool:
-    """End all links of the account; return whether this one was still valid."""
+    """Use a link, which ends all links of the account; return False if it has ended already."""
     is_used_now = await store.use(transaction, link)
     if is_used_now:
         await store.delete_all(transaction, link.account_id)

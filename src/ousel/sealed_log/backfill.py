@@ -23,7 +23,7 @@ UNSEALED_BATCHES_MAX: Final = 1_000
 
 
 async def start_if_needed(transaction: Transaction) -> bool:
-    """Start the backfill if movements have no leaf and wait for no sealer; return whether it runs.
+    """Start the backfill if movements have neither a leaf nor a waiting row; return if it runs.
 
     The entries are counted first, then the waiting rows. So a movement that is written
     in between cannot look as if it had no row.

@@ -184,7 +184,7 @@ def _open_signed_by(public_keys: Iterable[bytes], note: str) -> tuple[Checkpoint
 def write_key(path: Path, key: LogKey, *, replaces: bool = False) -> None:
     """Write the key to a file that only its owner can read.
 
-    A file that exists is kept, unless the key replaces the one in it.
+    If the file exists, raise KeyExists, unless the key replaces the one in it.
     """
     parts = [key.signing_key.private_text, *key.successions]
     content = _SEPARATOR.join([part.rstrip("\n") for part in parts])
@@ -235,7 +235,8 @@ class KeyHolder:
     async def read_existing(self, transaction: Transaction) -> None:
         """Read the key if there is a file; refuse if the log is signed with a key not in it."""
         assert self.path is not None
-        # The log is read first: a process creates the file before it signs, so then it exists.
+        # The log is read before the file. A process creates the file before it signs: if there is a
+        # checkpoint, there is a file.
         checkpoint = (await store.read_head(transaction)).checkpoint
         self.key = read_key(self.path, self.origin)
         if checkpoint is None:

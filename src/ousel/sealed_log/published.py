@@ -96,10 +96,10 @@ class CheckpointRecorder:
         except VerificationFailed as error:
             raise LogShortened(
                 f"{error}; the checkpoint in {self._path} was published, so this is an older copy"
-                " of the database, or another one. To continue with it all the same, run"
+                " of the database, or another database. To continue with it all the same, run"
                 " 'ousel log key new --restored', which declares the loss publicly; if you did so"
                 " on another host, copy its key to this host. If you have created a new database"
-                " on purpose, remove this file and the key's file"
+                f" on purpose, remove {self._path} and the key's file"
             ) from None
         self._recorded = published
 

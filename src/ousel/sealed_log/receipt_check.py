@@ -171,7 +171,7 @@ def _with_transfer(
         if value != sealed:
             raise ReceiptRefused(f'the field "{name}" of the receipt is not what was sealed')
     if entry is None and any(name in transfer for name in PRIVATE_FIELDS):
-        raise ReceiptRefused("the receipt shows a balance that it does not prove")
+        raise ReceiptRefused("the receipt shows private fields that it does not prove")
     return msgspec.structs.replace(
         checked,
         names=[

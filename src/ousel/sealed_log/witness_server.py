@@ -107,7 +107,7 @@ class _WitnessHandler(BaseHTTPRequestHandler):
         if self.path == "/add-checkpoint":
             self._send(self.witness.add_checkpoint(body))
         else:
-            self._send(WitnessAnswer(404, "POST /add-checkpoint\n"))
+            self._send(WitnessAnswer(404, "this witness accepts only POST /add-checkpoint\n"))
 
     def do_GET(self) -> None:
         name, _, rest = self.path.removeprefix("/").partition("/")

@@ -95,7 +95,7 @@ class _SharedState:
         self._warm_at = time.perf_counter() + plan.warm_seconds
 
     def start_window_when_warm(self, now: float) -> None:
-        """Start the window once the warm-up is over and each connection can have its answer."""
+        """Start the window once the warm-up is over and there were enough answers."""
         if now >= self._warm_at and self.answers.total() >= self._plan.connections:
             self.window_start = now
             self.window_end = now + self._plan.seconds

@@ -10,7 +10,7 @@ class Secret:
     text: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse a text that is not valid in a header. The HTTP library's error would show it."""
+        """Refuse a text that is not valid in a header: the HTTP library's error would show it."""
         if not is_visible_ascii(self.text):
             raise ValueError(
                 "A key or token must be visible ASCII without spaces. This one is empty, or has"

@@ -42,8 +42,8 @@ class Position:
     def _read_page(self) -> Steps[None]:
         """Read the next page that has a transfer.
 
-        Temporary failures before the first answer are retried up to `attempts_max` times. Later
-        ones are retried for as long as they last, because following has no end.
+        Before the first answer, there are at most `attempts_max` attempts. Later failures are
+        retried for as long as they last, because following has no end.
         """
         failures = unheld = 0
         pause_seconds = 0.0

@@ -149,7 +149,7 @@ class InvalidScope(BadRequest):
 
 
 class Unauthorized(NotAuthenticated):
-    """The partner key is missing, malformed, unknown or revoked. Issue a new one in the portal."""
+    """The partner key is missing, malformed, unknown, expired or revoked. Issue a new one."""
 
     code = "unauthorized"
 

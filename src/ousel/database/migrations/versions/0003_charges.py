@@ -53,6 +53,6 @@ STATEMENTS = (
 
 
 def upgrade() -> None:
-    """Create the tables."""
+    """Create the table and its indexes."""
     for statement in STATEMENTS:
         op.execute(statement)

@@ -6,7 +6,7 @@ revision = "0011"
 down_revision = "0010"
 
 STATEMENTS = (
-    # A person who signs in with nothing else is found by the credential's id.
+    # A person who signs in with a passkey alone is found by the credential's id.
     """
     CREATE TABLE passkeys (
         account_id TEXT NOT NULL,
