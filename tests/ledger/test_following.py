@@ -2,17 +2,19 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from ousel.database import change_notifier
 from ousel.database.addresses import database_at
-from ousel.database.port import Database
+from ousel.database.port import Database, Result, Work
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
+from ousel.ledger import following, search
 from ousel.ledger.following import HistoryFollower, NextEntries
 from ousel.ledger.history import HistoryQuery, page_of_entries
 from ousel.ledger.notifier import MovementNotifier
@@ -21,11 +23,11 @@ from ousel.ledger.rules import Account, Entry
 from ousel.ledger.search import HistorySearch
 from tests.ledger.examples import posting
 from tests.support.accounts import person
+from tests.support.delegating_database import DelegatingDatabase
 from tests.support.waiting import until
 
 EXAMPLES = {"sqlite": 25, "postgresql": 10, "citus": 5}
 LONG_SECONDS = 600.0  # nobody waits that long: the test would time out
-Result = TypeVar("Result")
 
 
 class Write(NamedTuple):
@@ -151,9 +153,23 @@ def test_pages_of_any_size_from_any_cursor_have_every_entry_once(
     agree()
 
 
+class ReadCounter(DelegatingDatabase):
+    """Counts what is read."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.reads = 0
+
+    @override
+    async def read(self, work: Work[Result]) -> Result:
+        self.reads += 1
+        return await super().read(work)
+
+
 class WaitingWorld(NamedTuple):
     """Ada waits in this process; Bob has money."""
 
+    counter: ReadCounter
     ada: Account
     bob: Account
     queue: PostingQueue
@@ -182,7 +198,47 @@ async def waiting_world(database: Database) -> WaitingWorld:
     """Ada and Bob have one entry each."""
     ada, bob = await person(database, "ada", "1"), await person(database, "bob", "1")
     queue, other = (PostingQueue(database, system_clock, queue_limit=100) for _ in range(2))
-    return WaitingWorld(ada, bob, queue, other, follower_of(database, queue.notifier))
+    counter = ReadCounter(database)
+    return WaitingWorld(counter, ada, bob, queue, other, follower_of(counter, queue.notifier))
+
+
+async def test_a_page_says_whether_more_entries_follow(waiting_world: WaitingWorld) -> None:
+    """The position is that of the last entry of the page."""
+    ada, bob = waiting_world.ada, waiting_world.bob
+    for _ in range(2):
+        await waiting_world.queue.post(posting(bob.id, "@ada"))
+
+    for direction in (None, "in"):
+        for limit in (1, 2, 3, 4):
+            query = next_query(ada, 0, limit, direction)
+            found = await waiting_world.follower.next_entries(query, 0)
+            last = min(limit, 3)
+            assert [entry.sequence for entry, _ in found.entries] == list(range(1, last + 1))
+            assert (found.has_more, found.position) == (limit < 3, last)
+
+
+@pytest.mark.parametrize(("entries_max", "reads"), [(9, 1), (8, 2), (4, 3), (2, 4)])
+async def test_those_who_follow_at_the_same_time_share_a_read(
+    waiting_world: WaitingWorld, monkeypatch: pytest.MonkeyPatch, entries_max: int, reads: int
+) -> None:
+    """It has a limited number of entries; whoever wants more of them reads alone."""
+    monkeypatch.setattr(following, "SHARED_ENTRIES_MAX", entries_max)
+    ada, bob, counter = waiting_world.ada, waiting_world.bob, waiting_world.counter
+    for _ in range(3):
+        await waiting_world.queue.post(posting(bob.id, "@ada"))
+    counter.reads = 0
+
+    pages = await asyncio.gather(
+        *(
+            waiting_world.follower.next_entries(next_query(account, after), 0)
+            for account, after in ((ada, 1), (ada, 1), (ada, 4), (bob, 0), (bob, 2))
+        )
+    )
+
+    numbers = [[entry.sequence for entry, _ in page.entries] for page in pages]
+    assert numbers == [[2, 3, 4], [2, 3, 4], [], [1, 2, 3, 4], [3, 4]]
+    assert [page.own.id for page in pages] == [ada.id] * 3 + [bob.id] * 2
+    assert counter.reads == reads
 
 
 async def test_a_movement_of_this_process_ends_waits_at_once(
@@ -214,8 +270,12 @@ async def test_a_movement_of_another_process_ends_waits(waiting_world: WaitingWo
     assert waiting_world.nobody_waits()
 
 
-async def test_a_wait_goes_on_until_a_movement_matches(waiting_world: WaitingWorld) -> None:
+async def test_a_wait_goes_on_until_a_movement_matches(
+    waiting_world: WaitingWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What does not match is passed once, and not read again."""
+    monkeypatch.setattr(change_notifier, "POLL_SECONDS", LONG_SECONDS)
+    monkeypatch.setattr(search, "STEP_ENTRIES", 1)
     waiting = waiting_world.wait(0, "out")
     await waiting_world.until_waiters(1)
     await waiting_world.queue.post(posting(waiting_world.bob.id, "@ada"))
@@ -227,6 +287,7 @@ async def test_a_wait_goes_on_until_a_movement_matches(waiting_world: WaitingWor
     found = await waiting
     assert [entry.sequence for entry, _ in found.entries] == [3]
     assert found.position == 3
+    assert waiting_world.counter.reads == 3
 
 
 async def test_a_waiter_who_has_seen_less_misses_nothing(
@@ -255,6 +316,27 @@ async def test_without_a_movement_the_wait_ends_in_time(waiting_world: WaitingWo
     assert waiting_world.nobody_waits()
 
 
+async def test_a_wait_lasts_as_long_as_it_was_asked_for(
+    waiting_world: WaitingWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This is true of less than a second as well."""
+    loop = asyncio.get_running_loop()
+    now = float(round(loop.time()))
+    waits: list[float] = []
+
+    async def wait(_: Account, seconds: float) -> None:
+        nonlocal now
+        waits.append(seconds)
+        now += seconds
+
+    monkeypatch.setattr(loop, "time", lambda: now)
+    monkeypatch.setattr(waiting_world.queue.notifier, "wait_for_movement", wait)
+
+    found = await waiting_world.follower.next_entries(next_query(waiting_world.ada, 1), 0.5)
+
+    assert (found.entries, waits) == ([], [0.5])
+
+
 async def test_a_stopping_server_ends_all_waits(waiting_world: WaitingWorld) -> None:
     """Those who wait get an empty page, and nobody waits any more."""
     waits = [waiting_world.wait(1) for _ in range(2)]
@@ -278,5 +360,5 @@ async def test_a_canceled_wait_leaves_nothing_behind(waiting_world: WaitingWorld
 
 async def test_a_database_that_lacks_what_was_read_is_refused(waiting_world: WaitingWorld) -> None:
     """An old copy of the database must not let a follower skip what is written next."""
-    with pytest.raises(DatabaseUnavailable):
+    with pytest.raises(DatabaseUnavailable, match=r"^The database lacks transfers that came"):
         await waiting_world.wait(2)

@@ -72,10 +72,10 @@ class AccountWithHistory:
         for number in range(39):
             self._clock.advance(micros=(0, 0, 3, 1, 0, 7)[number % 6])
             next_posting = posting(
-                ada.id, "@bob", 10, key=f"key-{number}" if number % 5 == 0 else None
+                ada.id, "@bob", 1, key=f"key-{number}" if number % 5 == 0 else None
             )
             if number % 3 == 1:
-                next_posting = posting(bob.id, "@ada", 4)
+                next_posting = posting(bob.id, "@ada", 1)
             if number % 7 == 2:
                 next_posting = msgspec.structs.replace(next_posting, kind="charge_payment")
             await queue.post(next_posting)
@@ -131,6 +131,9 @@ def test_filters_find_exactly_the_matching_entries(history: AccountWithHistory) 
 
     @given(queries)
     @example(HistoryQuery(account_id="", limit=1, before_sequence=0))
+    @example(HistoryQuery(account_id="", limit=50, direction="in"))
+    @example(HistoryQuery(account_id="", limit=50, direction="out"))
+    @example(HistoryQuery(account_id="", limit=50, idempotency_key="key-5"))
     @example(HistoryQuery(account_id="", limit=9, created_after=NOW, created_before=NOW))
     def agree(query: HistoryQuery) -> None:
         wanted = msgspec.structs.replace(query, account_id=history.ada.id)

@@ -1,6 +1,7 @@
 """Searching a history in steps: it finds the same entries, and other requests run in between."""
 
 import asyncio
+from collections.abc import Coroutine
 from functools import partial
 from itertools import product
 from typing import Any
@@ -11,7 +12,7 @@ from typing_extensions import override
 
 from ousel.database.port import Database, Result, Work
 from ousel.kernel.clock import system_clock
-from ousel.kernel.errors import RateLimited
+from ousel.kernel.errors import DatabaseUnavailable, RateLimited
 from ousel.kernel.ids import new_id
 from ousel.ledger import search
 from ousel.ledger.history import KINDS, HistoryQuery, page_of_entries
@@ -21,6 +22,8 @@ from ousel.ledger.rules import Account, Movement
 from ousel.ledger.search import SEARCHES_PER_ACCOUNT_MAX, HistorySearch
 from tests.ledger.examples import posting
 from tests.support.accounts import person
+from tests.support.clock import ManualClock
+from tests.support.controlled_database import ControlledDatabase
 from tests.support.delegating_database import DelegatingDatabase
 from tests.support.waiting import until
 
@@ -126,17 +129,19 @@ async def test_an_id_that_no_transfer_of_the_account_has_finds_nothing(
         "tr_" + "v" * 26,
         "",
     ):
-        with pytest.raises(TransferNotFound):
+        with pytest.raises(TransferNotFound, match=r"^There is no transfer with this id\.$"):
             await seeker.find_transfer(ada.id, wrong)
 
 
 class StepRecorder(DelegatingDatabase):
     """Records which task reads, and can hold searches after their first step."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, holds: bool = True) -> None:
         super().__init__(database)
         self.readers: list[str] = []
         self.may_go_on = asyncio.Event()
+        if not holds:
+            self.may_go_on.set()
         self._began: set[asyncio.Task[Any]] = set()
 
     @override
@@ -147,7 +152,135 @@ class StepRecorder(DelegatingDatabase):
             await self.may_go_on.wait()
         self._began.add(reader)
         self.readers.append(reader.get_name())
+        await asyncio.sleep(0)  # on SQLite too, reads suspend
         return await super().read(work)
+
+
+class TimedTransfers:
+    """Transfers of Ada, written by a clock that stands still between them."""
+
+    def __init__(self, database: Database, ada: Account) -> None:
+        self.clock = ManualClock()
+        self.clock.advance(seconds=10)  # later than all that was written before
+        self._recorder = StepRecorder(database, holds=False)
+        self._seeker = HistorySearch(self._recorder)
+        self._queue = PostingQueue(database, self.clock, queue_limit=10)
+        self._ada = ada
+
+    async def write(self, count: int, *, seconds: int = 0, ahead_micros: int = 0) -> list[str]:
+        """Write transfers this long after each other, whose ids come from a clock that is ahead."""
+        ids = []
+        for _ in range(count):
+            transfer_id = new_id("tr_", lambda: self.clock() + ahead_micros)
+            sent = msgspec.structs.replace(posting(self._ada.id, "@bob"), transfer_id=transfer_id)
+            await self._queue.post(sent)
+            ids.append(transfer_id)
+            self.clock.advance(seconds=seconds)
+        return ids
+
+    async def find(self, transfer_id: str) -> int:
+        """Find the transfer; return how often the database was read."""
+        self._recorder.readers.clear()
+        _, entry, _ = await self._seeker.find_transfer(self._ada.id, transfer_id)
+        assert entry.transfer_id == transfer_id
+        return len(self._recorder.readers)
+
+    async def find_nothing(self, transfer_id: str) -> int:
+        """Search for a transfer that is not there; return how often the database was read."""
+        with pytest.raises(TransferNotFound):
+            await self.find(transfer_id)
+        return len(self._recorder.readers)
+
+
+async def test_a_transfer_is_found_by_one_read(database: Database, ada: Account) -> None:
+    """The length of the history before and after it does not matter."""
+    transfers = TimedTransfers(database, ada)
+
+    for transfer_id in await transfers.write(2 * STEP_ENTRIES, seconds=60):
+        assert await transfers.find(transfer_id) == 1
+
+
+async def test_a_transfer_is_found_among_many_of_the_same_time(
+    database: Database, ada: Account
+) -> None:
+    """The search ends where it finds the transfer."""
+    transfers = TimedTransfers(database, ada)
+    ids: list[str] = []
+    for _ in range(2 * STEP_ENTRIES + 2):
+        ids += await transfers.write(1)
+        await transfers.find(ids[-1])
+
+    assert [await transfers.find(each) for each in ids] == [1] * 5 + [3] * 5 + [4] * 2
+
+
+async def test_a_transfer_is_found_if_its_id_is_ahead(database: Database, ada: Account) -> None:
+    """This is true of a second and about a second; of more than an hour it is not."""
+    transfers = TimedTransfers(database, ada)
+    second = 1_000_000
+    transfers.clock.now -= transfers.clock.now % 1_000  # an id has milliseconds
+    for ahead_micros in (second - 1_000, second, second + 1_000, 3_599 * second):
+        (transfer_id,) = await transfers.write(1, seconds=10, ahead_micros=ahead_micros)
+        await transfers.find(transfer_id)
+
+    (lost,) = await transfers.write(1, ahead_micros=3_601 * second)
+    await transfers.find_nothing(lost)
+
+
+async def test_an_unknown_id_is_searched_for_in_one_hour_once(
+    database: Database, ada: Account
+) -> None:
+    """It is searched for near its time, and then in the hour before."""
+    transfers = TimedTransfers(database, ada)
+    await transfers.write(2 * STEP_ENTRIES, seconds=1_800)
+    few = new_id("tr_", transfers.clock)
+    assert await transfers.find_nothing(few) == 2
+
+    await transfers.write(2 * STEP_ENTRIES)
+    many = new_id("tr_", transfers.clock)
+    assert await transfers.find_nothing(many) == 4
+
+
+class LateCommit(DelegatingDatabase):
+    """Commits something after the first read has ended."""
+
+    def __init__(self, database: Database, late: Coroutine[Any, Any, object]) -> None:
+        super().__init__(database)
+        self._late = late
+
+    @override
+    async def read(self, work: Work[Result]) -> Result:
+        found = await super().read(work)
+        await self._late
+        return found
+
+
+async def test_a_key_is_looked_up_twice_before_it_is_reported_as_unused(
+    database: Database, ada: Account
+) -> None:
+    """So a transfer that is committed during the first look-up is found."""
+    queue = PostingQueue(database, system_clock, queue_limit=10)
+    late = queue.post(posting(ada.id, "@bob", key="late"))
+    query = HistoryQuery(account_id=ada.id, limit=1, idempotency_key="late")
+
+    found = await HistorySearch(LateCommit(database, late)).find(query)
+
+    assert [entry.idempotency_key for entry, _ in found.entries] == ["late"]
+    assert (found.own.id, found.own.sequence) == (ada.id, ENTRIES + 1)
+
+
+async def test_a_key_is_not_reported_as_unused_by_a_look_up_that_may_have_failed(
+    database: Database, ada: Account
+) -> None:
+    """If the second look-up cannot be committed, the caller is told to try again."""
+    controlled = ControlledDatabase(database)
+    controlled.faults.append("before the commit")
+    query = HistoryQuery(account_id=ada.id, limit=1, idempotency_key="unused")
+
+    with pytest.raises(DatabaseUnavailable, match=r"^The answer to the commit was lost") as failed:
+        await HistorySearch(controlled).find(query)
+
+    assert failed.value.retry_after_seconds == 1
+    assert (await HistorySearch(controlled).find(query)).entries == []
 
 
 async def test_an_account_has_a_limited_number_of_long_searches(
@@ -161,8 +294,9 @@ async def test_an_account_has_a_limited_number_of_long_searches(
     searches = [asyncio.create_task(seeker.find(query)) for _ in range(SEARCHES_PER_ACCOUNT_MAX)]
     await until(lambda: seeker._limit.is_reached(ada.id))  # noqa: SLF001
 
-    with pytest.raises(RateLimited) as refused:
+    with pytest.raises(RateLimited, match="at most 4 long searches at the same time") as refused:
         await seeker.find(query)
+    assert len(recorder.readers) == SEARCHES_PER_ACCOUNT_MAX
     for unlimited in (
         HistoryQuery(account_id=ada.id, limit=1),
         HistoryQuery(account_id=carol.id, limit=1, kind="funding"),
@@ -172,6 +306,23 @@ async def test_an_account_has_a_limited_number_of_long_searches(
     assert refused.value.retry_after_seconds == 1
     await asyncio.gather(*searches)
     assert not (await seeker.find(query)).entries
+
+
+async def test_searches_that_begin_together_are_limited_too(
+    database: Database, ada: Account
+) -> None:
+    """One more than allowed is refused, even if all have begun before one of them was counted."""
+    recorder = StepRecorder(database)
+    seeker = HistorySearch(recorder)
+    query = HistoryQuery(account_id=ada.id, limit=1, kind="charge_payment")
+    count = SEARCHES_PER_ACCOUNT_MAX + 1
+    searches = [asyncio.create_task(seeker.find(query)) for _ in range(count)]
+
+    (refused,), accepted = await asyncio.wait(searches, return_when=asyncio.FIRST_COMPLETED)
+    recorder.may_go_on.set()
+
+    assert isinstance(refused.exception(), RateLimited)
+    assert [found.entries for found in await asyncio.gather(*accepted)] == [[]] * (count - 1)
 
 
 async def test_a_canceled_search_reads_no_further(database: Database, ada: Account) -> None:

@@ -1,10 +1,12 @@
 """Verification of a large ledger by two processes, with small pages instead of many entries."""
 
 import asyncio
+import io
 import subprocess
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from ousel.cli import verification
@@ -13,8 +15,13 @@ from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.ledger import verify_process
 from ousel.ledger.queue import PostingQueue
-from ousel.ledger.verify import VerificationFailed
-from ousel.ledger.verify_process import verify_in_two_processes
+from ousel.ledger.verify import VerificationFailed, verify_ledger
+from ousel.ledger.verify_process import (
+    ReceivedLedger,
+    needs_two_processes,
+    send_ledger,
+    verify_in_two_processes,
+)
 from tests.ledger.examples import posting
 from tests.ledger.tampering import People, forge_history, verification_error
 from tests.support.accounts import person, verify
@@ -77,6 +84,52 @@ async def test_two_processes_verify_beside_writers(database: Database, people: P
 
 def ignore(_: object) -> None:
     """Observe nothing."""
+
+
+async def sent_ledger(database: Database) -> bytes:
+    """Return what the second process gets."""
+    stream = io.BytesIO()
+    await database.snapshot(lambda transaction: send_ledger(transaction, stream, ignore, ignore))
+    return stream.getvalue()
+
+
+@pytest.mark.usefixtures("people")
+async def test_a_received_ledger_is_verified_once(database: Database) -> None:
+    """It has the totals of the database; it cannot be read again to look for an error."""
+    received = ReceivedLedger(io.BytesIO(await sent_ledger(database)))
+
+    assert await verify_ledger(received) == await verify(database)
+    with pytest.raises(VerificationFailed, match=r"^the ledger may have an error$"):
+        await anext(received.entries())
+
+
+@pytest.mark.usefixtures("people")
+async def test_a_ledger_that_breaks_off_is_not_verified(database: Database) -> None:
+    """Wherever the stream ends too early, there are no totals."""
+    whole = await sent_ledger(database)
+
+    for length in (*range(0, len(whole), 100), len(whole) - 1):
+        with pytest.raises((AssertionError, VerificationFailed, msgspec.DecodeError)):
+            await verify_ledger(ReceivedLedger(io.BytesIO(whole[:length])))
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize(
+    ("cores", "entries_min", "expected"),
+    [(2, 24, True), (2, 25, False), (1, 24, False), (None, 24, False)],
+)
+async def test_a_large_ledger_on_several_cores_needs_two_processes(
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    cores: int | None,
+    entries_min: int,
+    expected: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """A smaller ledger, or one on a single core, is verified by one process."""
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    monkeypatch.setattr(verify_process, "ENTRIES_MIN", entries_min)
+
+    assert await database.snapshot(needs_two_processes) is expected
 
 
 class Interrupted(Exception):
@@ -144,9 +197,10 @@ async def test_one_process_names_what_two_have_found(
     people: People,
     raw_sql: RawSql,
     monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
     tamper: Callable[[RawSql, People], Awaitable[Any]],
 ) -> None:
-    """Two processes fail; then the error is the one that a single process names."""
+    """Two processes fail, and print nothing; then the error is the one that one process names."""
     await tamper(raw_sql, people)
     attempts: list[str] = []
 
@@ -163,3 +217,4 @@ async def test_one_process_names_what_two_have_found(
 
     assert attempts == ["the ledger has an error"]
     assert str(found.value) == await verification_error(database)
+    assert capfd.readouterr().err == ""

@@ -45,4 +45,6 @@ def _slowness(item: pytest.Item) -> tuple[bool, bool]:
 
 
 def _tries_many_examples(item: pytest.Item) -> bool:
-    return hasattr(getattr(item, "obj", None), "hypothesis")
+    test = getattr(item, "obj", None)
+    code = getattr(test, "__code__", None)
+    return hasattr(test, "hypothesis") or "given" in getattr(code, "co_names", ())

@@ -65,7 +65,7 @@ async def verify_in_two_processes(
             assert process.stdin is not None
             assert process.stdout is not None
             try:
-                await _send_ledger(transaction, process.stdin, progress, observer)
+                await send_ledger(transaction, process.stdin, progress, observer)
                 process.stdin.close()
                 return msgspec.json.decode(process.stdout.read(), type=VerifiedTotals)
             finally:
@@ -76,7 +76,7 @@ async def verify_in_two_processes(
         raise VerificationFailed("the ledger has an error") from None
 
 
-async def _send_ledger(
+async def send_ledger(
     transaction: Transaction, stream: IO[bytes], progress: Progress, observer: EntryObserver
 ) -> None:
     """Send all accounts and entries; each account is sent before its entries."""
@@ -114,7 +114,7 @@ def _send(stream: IO[bytes], page: _Page) -> None:
     stream.write(len(content).to_bytes(_LENGTH_BYTES) + content)
 
 
-class _ReceivedLedger:
+class ReceivedLedger:
     """The ledger that arrives on a stream, which can be read only once.
 
     The verification reads a ledger again only to look for a suspected error. Then this process
@@ -122,12 +122,14 @@ class _ReceivedLedger:
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
+        """Read what `send_ledger` writes to this stream."""
         self._stream = stream
         self._is_read = False
         self._accounts: deque[Account] = deque()
         self._has_all_accounts = False
 
     async def accounts(self) -> AsyncIterator[Account]:
+        """Return the accounts, as far as their pages have to be read."""
         while self._accounts or not self._has_all_accounts:
             if not self._accounts:
                 self._keep_accounts(self._receive())
@@ -135,6 +137,7 @@ class _ReceivedLedger:
             yield self._accounts.popleft()
 
     async def entries(self) -> AsyncIterator[list[Entry]]:
+        """Return the whole journal, page by page, but only once."""
         if self._is_read:
             raise VerificationFailed("the ledger may have an error")
         self._is_read = True
@@ -155,5 +158,5 @@ class _ReceivedLedger:
 
 
 if __name__ == "__main__":
-    verified = asyncio.run(verify_ledger(_ReceivedLedger(sys.stdin.buffer)))
+    verified = asyncio.run(verify_ledger(ReceivedLedger(sys.stdin.buffer)))
     sys.stdout.buffer.write(msgspec.json.encode(verified))
