@@ -46,7 +46,7 @@ CHECK_COLORS = """([scheme, options]) => {
   return include.length ? axe.run({ include }, options).then((found) => found.violations) : [];
 }"""
 # Each is narrow for its layout. The first is a phone that shows letters twice as large.
-WIDTHS = (180, 320, 768, 1280)
+WIDTHS = (180, 320, 840, 1060)
 OVERFLOW = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
 # What is wider than the card around it; a `pre` scrolls.
 STICKING_OUT = """[...document.querySelectorAll(".card")].flatMap((card) => {

@@ -291,6 +291,8 @@ async def _visit_reference(states: PageStates) -> None:
         keep(f"endpoint-{name}", ran, shows=status)
     optional = await ada.get("/docs/api/listTransfers")
     keep("endpoint-optional", optional, shows="Optional parameters")
+    document = await ada.get("/docs/operating/plan-a-cluster")
+    keep("document-wide-table", document, shows='class="scrolls"')
 
 
 async def _visit_lab(states: PageStates) -> None:

@@ -7,13 +7,18 @@ from tests.support.visitor import Visitor
 
 
 async def test_every_document_of_the_contents_opens(portal: Portal) -> None:
-    """Each has a title of its own and one heading of the first order; each link leads on."""
+    """Each has a title of its own and one heading of the first order; each link leads on.
+
+    None has a style, which the Content-Security-Policy would forbid, or is larger than 45 KB.
+    """
     pages = await _opened(portal.visitor())
 
     assert len(pages) > 20
     assert len({_title(page) for page in pages.values()}) == len(pages)
     for address, page in pages.items():
         assert page.count("<h1>") == 1, address
+        assert " style=" not in page, address
+        assert len(page.encode()) < 45_000, address
         for target in re.findall(r'<a href="([^"]+)"', page):
             assert target.startswith(("/", "#", "http")), (address, target)
             path, _, anchor = target.partition("#")

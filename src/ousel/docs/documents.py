@@ -6,6 +6,7 @@ import tomllib
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -132,10 +133,30 @@ def _html(text: str, folder: PurePosixPath, docs: Traversable | Path) -> str:
             elif child.type == "image":
                 drawing = docs / str(folder) / str(child.attrs["src"])
                 child.attrs["src"] = _data_url(drawing.read_bytes())
-        if token.type == "table_open":
-            token.attrs |= {"class": "table", "tabindex": 0}  # lets a keyboard scroll it
+    _name_number_columns(tokens)
     rendered: str = markdown.renderer.render(tokens, markdown.options, {})
-    return rendered
+    # A wide table scrolls in its frame, which a keyboard reaches by Tab.
+    rendered = rendered.replace("<table", '<div class="scrolls" tabindex="0"><table')
+    return rendered.replace("</table>", "</table></div>")
+
+
+def _name_number_columns(tokens: "list[Token]") -> None:
+    """Give each table classes that say which of its columns are aligned to the right.
+
+    The parser writes a style into each cell instead, which the Content-Security-Policy forbids.
+    """
+    for index, table in enumerate(tokens):
+        if table.type == "table_open":
+            head = takewhile(lambda token: token.type != "thead_close", tokens[index:])
+            columns = [token.attrs for token in head if token.type == "th_open"]
+            numbers = [
+                f"number{column}"
+                for column, attributes in enumerate(columns, start=1)
+                if attributes.get("style") == "text-align:right"
+            ]
+            table.attrs["class"] = " ".join(["table", *numbers])
+    for token in tokens:
+        token.attrs.pop("style", None)
 
 
 def _data_url(drawing: bytes) -> str:
