@@ -5,18 +5,22 @@ first passkey is used.
 """
 
 from base64 import urlsafe_b64decode
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from ousel.kernel.logs import EventLogger
+from ousel.kernel.nesting import is_nested_deeper
 from ousel.passkeys.rules import Passkey, RelyingParty, base64url, user_handle
 
 CREDENTIAL_ID_CHARACTERS_MAX: Final = 1364  # 1023 bytes, as WebAuthn limits them
 PUBLIC_KEY_BYTES_MAX: Final = 2_000
+NESTED_LEVELS_MAX: Final = 100  # the same on every Python, whose own limits differ
 REASON_CHARACTERS_MAX: Final = 200  # a reason may quote what the browser sent
 
 _log = EventLogger()
+
+Decoded = TypeVar("Decoded")
 
 
 class _Response(msgspec.Struct, frozen=True):
@@ -57,15 +61,21 @@ class NewCredential(msgspec.Struct, frozen=True):
 def read_answer(json: str) -> BrowserAnswer | None:
     """Return the parts of an answer that lead to its challenge and its passkey, if it has them."""
     try:
-        credential = msgspec.json.decode(json, type=_Credential)
-        client_data = msgspec.json.decode(_bytes(credential.response.client_data), type=_ClientData)
-    except (ValueError, RecursionError):  # this includes the errors of msgspec and base64
+        credential = _decode(json.encode(), _Credential)
+        client_data = _decode(_bytes(credential.response.client_data), _ClientData)
+    except ValueError:  # this includes the errors of msgspec and base64
         return None
     if not 0 < len(credential.id) <= CREDENTIAL_ID_CHARACTERS_MAX or not credential.id.isascii():
         return None
     return BrowserAnswer(
         json, credential.id, client_data.challenge, credential.response.user_handle
     )
+
+
+def _decode(json: bytes, type_: type[Decoded]) -> Decoded:
+    if is_nested_deeper(json, NESTED_LEVELS_MAX):
+        raise ValueError(f"the JSON is nested more than {NESTED_LEVELS_MAX} levels deep")
+    return msgspec.json.decode(json, type=type_)
 
 
 def check_new(answer: BrowserAnswer, site: RelyingParty) -> NewCredential | None:
