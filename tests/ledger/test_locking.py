@@ -38,7 +38,7 @@ async def post_while_locked(
             [first], ledger.accounts, {"@bob": bob.id}, ledger.used_idempotency_keys, system_clock()
         )
         moved = [outcome for outcome in outcomes if isinstance(outcome, Movement)]
-        await journal.write_movements(transaction, moved, ledger.accounts)
+        await journal.write_movements(transaction, moved, ledger.accounts, attempts_before=0)
 
     await database.write(write)
     return await waiting[0]

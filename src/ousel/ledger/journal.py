@@ -336,7 +336,7 @@ async def write_movements(
     transaction: Transaction,
     moved: Sequence[Movement],
     accounts: Mapping[str, Account],
-    attempts_before: int = 0,
+    attempts_before: int,
 ) -> None:
     """Write the entries of these movements, and the balance and last entry of each account.
 
