@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
+from ousel.database.clock import database_time
 from ousel.database.port import Transaction
-from ousel.kernel.clock import system_clock
+from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger.batch import PostingResult
 from ousel.ledger.queue import PostingQueue
@@ -22,7 +24,10 @@ from ousel.ledger.writer import BATCH_POSTINGS_MAX, UNHALVED_POSTINGS_MAX
 from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
 from tests.support.accounts import verify
+from tests.support.clock import ManualClock
 from tests.support.waiting import until
+
+HOUR_MICROS = 3600 * MICROS_PER_SECOND
 
 
 async def post_all(queue: PostingQueue, *postings: Posting) -> list[Any]:
@@ -44,6 +49,26 @@ async def test_a_posting_is_on_disk_when_it_is_answered(world: LedgerWorld) -> N
     await verify(world.database)
 
 
+class ClockOfTheDatabase(ManualClock):
+    """Shows an hour more than the database's clock, like a sandbox that was advanced."""
+
+    @override
+    def from_database(self, reading: int) -> int:
+        return reading + HOUR_MICROS
+
+
+async def test_the_clock_of_the_database_dates_a_movement(world: LedgerWorld) -> None:
+    """What the host's clock shows has no influence."""
+    queue = world.another_queue(ClockOfTheDatabase(now=0))
+
+    before = await world.database.read(database_time)
+    answer = await queue.post(posting(world.ada.id, "@bob", 30))
+    after = await world.database.read(database_time)
+
+    assert isinstance(answer.outcome, Movement)
+    assert before <= answer.outcome.debit.created_at - HOUR_MICROS <= after
+
+
 async def test_postings_that_arrive_together_share_a_transaction(world: LedgerWorld) -> None:
     """The postings of a few simultaneous callers are one transaction."""
     postings = [posting(world.ada.id, "@bob") for _ in range(UNHALVED_POSTINGS_MAX)]
@@ -52,6 +77,16 @@ async def test_postings_that_arrive_together_share_a_transaction(world: LedgerWo
     assert all(isinstance(answer.outcome, Movement) for answer in answers)
     assert world.controlled.writes == 1
     assert await world.balances() == (100 - UNHALVED_POSTINGS_MAX, UNHALVED_POSTINGS_MAX)
+
+
+async def test_a_queue_remembers_the_movements_that_it_has_written(world: LedgerWorld) -> None:
+    """They are kept batch by batch; what was refused is not among them."""
+    answers = [await world.queue.post(posting(world.ada.id, "@bob", 1)) for _ in range(2)]
+    await world.queue.post(posting(world.ada.id, "@bob", 1_000))
+
+    recent = world.queue.recent_movements
+    assert [recent.take_oldest() for _ in answers] == [[each.outcome] for each in answers]
+    assert not recent.take_oldest()
 
 
 async def test_many_callers_are_written_in_two_halves(world: LedgerWorld) -> None:
@@ -159,6 +194,7 @@ async def test_a_value_that_no_database_can_hold_fails_alone(
 
     bad = answers.pop(place)
     assert isinstance(bad, PostingRefused)
+    assert bad.detail == "The database cannot store a value of this transfer."
     amounts = [each.amount for each in postings if each.note is None]
     assert [answer.outcome.credit.amount for answer in answers] == amounts
     assert [entry.amount for entry in await world.entries(world.bob)] == amounts
@@ -194,6 +230,7 @@ async def test_a_full_queue_refuses(world: LedgerWorld) -> None:
     world.controlled.release()
     await asyncio.gather(writing, *waiting)
 
+    assert refused.value.detail == "Too many transfers are waiting to be written."
     assert refused.value.retry_after_seconds == 1
     assert await world.balances() == (97, 3)
     await narrow.post(posting(world.ada.id, "@bob"))
@@ -221,6 +258,17 @@ async def test_an_unavailable_database_fails_only_the_current_batch(world: Ledge
     assert world.controlled.writes == 1
     await world.queue.post(posting(world.ada.id, "@bob"))
     assert await world.balances() == (99, 1)
+
+
+async def test_a_batch_that_fails_because_rows_are_locked_is_repeated(world: LedgerWorld) -> None:
+    """Nothing was committed, so the postings are written by the next attempt."""
+    world.controlled.faults.append("locked")
+
+    answers = await post_all(world.queue, *(posting(world.ada.id, "@bob") for _ in range(3)))
+
+    assert [type(answer.outcome) for answer in answers] == [Movement] * 3
+    assert world.controlled.writes == 2
+    assert await world.balances() == (97, 3)
 
 
 async def test_two_queues_on_one_database_lose_nothing(world: LedgerWorld) -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.observers import NO_OBSERVER
+from ousel.ledger import journal
 from ousel.ledger.interfaces import NoCharges, NoNotices
 from ousel.ledger.notifier import MovementNotifier
 from ousel.ledger.refusals import (
@@ -41,6 +43,44 @@ async def test_every_identifier_finds_the_account(world: LedgerWorld) -> None:
     assert await world.balances() == (85, 15)
 
 
+async def test_only_what_may_change_is_looked_up_again(
+    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A username and an account number are looked up once, an email for every batch."""
+    looked_up: list[set[str]] = []
+    find = journal.find_account_ids
+
+    async def find_account_ids(transaction: Transaction, identifiers: set[str]) -> dict[str, str]:
+        looked_up.append(identifiers)
+        return await find(transaction, identifiers)
+
+    monkeypatch.setattr(journal, "find_account_ids", find_account_ids)
+    names = ("@bob", "bob@example.com", world.bob.account_number)
+    for name in names:
+        await world.queue.post(posting(world.ada.id, name, 5))
+    await asyncio.gather(*(world.queue.post(posting(world.ada.id, name, 5)) for name in names))
+
+    assert looked_up == [*({name} for name in names), {"bob@example.com"}]
+    assert await world.balances() == (70, 30)
+
+
+async def test_an_email_is_looked_up_again_when_a_batch_is_repeated(world: LedgerWorld) -> None:
+    """Nothing was written, so the money goes to the account that the email names now."""
+    eve = await person(world.database, "eve")
+
+    async def change_owner(transaction: Transaction) -> None:
+        await journal.release_identifier(transaction, "bob@example.com", world.bob.id)
+        await journal.claim_identifier(transaction, "bob@example.com", eve.id)
+
+    world.controlled.faults.append("locked")
+    world.controlled.actions_after_fault.append(lambda: world.database.write(change_owner))
+
+    await world.queue.post(posting(world.ada.id, "bob@example.com", 30))
+
+    assert await world.balances() == (70, 0)
+    assert await balance(world.database, eve) == 30
+
+
 async def test_the_cache_of_recipients_has_a_limit(
     world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,8 +95,8 @@ async def test_the_cache_of_recipients_has_a_limit(
 async def test_a_batch_in_progress_keeps_the_recipients_that_it_has_found(
     world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full cache is replaced, not emptied: another writer may be using it."""
-    monkeypatch.setattr("ousel.ledger.writer.RECIPIENTS_CACHED_MAX", 0)
+    """A cache beyond its limit is replaced, not emptied: another writer may be using it."""
+    monkeypatch.setattr("ousel.ledger.writer.RECIPIENTS_CACHED_MAX", 1)
     context = PostingContext(
         world.controlled,
         system_clock,
@@ -70,9 +110,12 @@ async def test_a_batch_in_progress_keeps_the_recipients_that_it_has_found(
     in_use["@bob"] = world.bob.id
 
     context.limit_recipients()
+    assert context.recipients is in_use
+    in_use["@ada"] = world.ada.id
+    context.limit_recipients()
 
     assert context.recipients == {}
-    assert in_use == {"@bob": world.bob.id}
+    assert in_use == {"@bob": world.bob.id, "@ada": world.ada.id}
 
 
 async def test_a_frozen_account_is_frozen_for_the_next_posting(

@@ -9,14 +9,14 @@ from typing import Literal
 from typing_extensions import override
 
 from ousel.database.port import Database, Result, Transaction, Work
-from ousel.database.retries import with_retries
+from ousel.database.retries import RowsLocked, TransientFailure, with_retries
 from ousel.kernel.deadlines import check_deadline
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from tests.support.delegating_database import DelegatingDatabase
 from tests.support.postgres_proxy import Cut
 
 Action = Callable[[], Awaitable[object]]
-Fault = Cut | Literal["away", "broken"]
+Fault = Cut | Literal["away", "broken", "locked"]
 
 
 class _RolledBack(Exception):
@@ -85,7 +85,8 @@ class ControlledDatabase(DelegatingDatabase):
         self.writes += 1
         self.write_started.set()
         await self._may_begin.wait()
-        match self.faults.popleft() if self.faults else None:
+        fault = self.faults.popleft() if self.faults else None
+        match fault:
             case None:
                 return await self._database.write(
                     work, before_commit=before_commit, repeats_locked=repeats_locked
@@ -96,10 +97,12 @@ class ControlledDatabase(DelegatingDatabase):
                 raise UnexpectedError
             case "after the commit":
                 await self._database.write(work, before_commit=before_commit)
-            case "before the commit":
+            case "before the commit" | "locked":
                 await self._roll_back(work, before_commit)
         while self.actions_after_fault:
             await self.actions_after_fault.pop()()
+        if fault == "locked":
+            raise TransientFailure(RowsLocked())
         raise OutcomeUnknown("The answer to the commit was lost.")
 
     async def _roll_back(self, work: Work[Result], before_commit: Callable[[], None]) -> None:
