@@ -57,7 +57,7 @@ async def test_an_account_with_a_taken_identifier_is_not_opened(database: Databa
     with pytest.raises(IdentifierTaken) as taken:
         await opened(database, new("bob", "bob@example.com", "ada@example.com"))
 
-    assert taken.value.identifier == "ada@example.com"
+    assert taken.value.identifier == str(taken.value) == "ada@example.com"
     assert len(await database.read(lambda each: journal.accounts_after(each, "", 10))) == 2
     await opened(database, new("bob", "bob@example.com"))
 

@@ -96,6 +96,7 @@ class LockedAccounts(set[str]):
 
     def __init__(self) -> None:
         super().__init__()
+        self.asked_for: set[str] = set()
         self.waits: list[str] = []
 
     async def wait(self, transaction: Transaction, account_id: str) -> None:
@@ -103,6 +104,7 @@ class LockedAccounts(set[str]):
         self.waits.append(account_id)
         if account_id in self:
             raise TransientFailure(RowsLocked())
+        await wait_for_account(transaction, account_id)
 
     async def lock(
         self,
@@ -114,10 +116,14 @@ class LockedAccounts(set[str]):
     ) -> journal.LockedLedger:
         if awaited is not None:
             await self.wait(transaction, awaited)
+        if waits:
+            self.clear()  # until the other transaction has ended
+        self.asked_for |= ids
         return await lock_accounts(transaction, ids - self, *others, awaited=awaited, waits=waits)
 
 
 lock_accounts = journal.lock_accounts
+wait_for_account = journal.wait_for_account
 
 
 @pytest.fixture
@@ -207,6 +213,38 @@ async def test_only_what_needs_a_locked_account_waits(
     assert set(accounts.waits) == {locked.id}
     assert charges.paid == ([charge_id] if charge_id else [])
     await verify(world.database)
+
+
+async def test_a_payment_that_waits_for_its_charge_locks_no_account(
+    world: LedgerWorld, accounts: LockedAccounts, charges: LockableCharges, queue: PostingQueue
+) -> None:
+    """Others can use its accounts meanwhile."""
+    eve = await person(world.database, "eve", "0.0001")
+    charges.locked = {"one"}
+
+    blocked, other = post(queue, payment(world.ada, "one"), posting(eve.id, "@bob", 1))
+    await other
+    assert world.ada.id not in accounts.asked_for
+    charges.locked.clear()
+
+    assert isinstance((await blocked).outcome, Movement)
+
+
+async def test_no_account_is_left_out_after_a_lost_commit(
+    world: LedgerWorld, accounts: LockedAccounts
+) -> None:
+    """The batch waits for locked accounts, because it must see what it has written."""
+
+    async def lock_bob() -> None:
+        accounts.add(world.bob.id)
+
+    world.controlled.faults.append("after the commit")
+    world.controlled.actions_after_fault.append(lock_bob)
+
+    answer = await world.queue.post(posting(world.ada.id, "@bob", 30))
+
+    assert isinstance(answer.outcome, Movement)
+    assert await world.balances() == (70, 30)
 
 
 async def test_payments_of_a_locked_charge_keep_their_order(

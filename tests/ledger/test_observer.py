@@ -1,6 +1,7 @@
 """An observer of the queue is called for each batch that was written."""
 
 import asyncio
+from time import perf_counter
 
 import pytest
 
@@ -29,6 +30,7 @@ async def test_each_batch_is_reported_with_its_size_and_time(world: LedgerWorld)
     observed_queue = PostingQueue(
         world.controlled, system_clock, queue_limit=1_000, observer=observer
     )
+    begun = perf_counter()
     world.controlled.hold()
     first = asyncio.create_task(observed_queue.post(posting(world.ada.id, "@bob")))
     await world.controlled.write_started.wait()
@@ -44,6 +46,7 @@ async def test_each_batch_is_reported_with_its_size_and_time(world: LedgerWorld)
     assert [postings for postings, _ in observer.batches] == [1, 4]
     assert observer.batches[0][1] >= HELD_SECONDS
     assert observer.batches[1][1] > 0
+    assert sum(seconds for _, seconds in observer.batches) <= perf_counter() - begun
 
 
 async def test_a_batch_that_was_not_written_is_not_reported(world: LedgerWorld) -> None:

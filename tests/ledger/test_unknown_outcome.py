@@ -13,7 +13,7 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from ousel.ledger import journal
 from ousel.ledger.queue import PostingQueue
-from ousel.ledger.rules import Movement, Replay
+from ousel.ledger.rules import KeyCheck, KeyRejected, Movement, Refused, Replay
 from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
 from tests.support.accounts import balance, person, verify
@@ -51,21 +51,22 @@ async def test_it_moves_exactly_once(world: LedgerWorld, cut: Cut, key: str | No
 
 @either_cut
 async def test_each_posting_of_a_batch_gets_its_outcome(world: LedgerWorld, cut: Cut) -> None:
-    """Movements, replays and refusals are the same as without the fault."""
+    """Movements, replays, refusals and rejected keys are the same as without the fault."""
     world.controlled.faults.append(cut)
     postings = [
         posting(world.ada.id, "@bob", 30, key="k"),
         posting(world.ada.id, "@bob", 30, key="k"),
         posting(world.ada.id, "@bob", 1_000),
-        posting(world.ada.id, "@bob", 7),
+        posting(world.ada.id, "bob@example.com", 7),
         posting(world.bob.id, "@ada", 5),
         posting(world.ada.id, "@nobody", 5),
+        posting(world.ada.id, "@bob", 5, key_check=KeyCheck(world.ada.id, "revoked")),
     ]
 
     answers = await asyncio.gather(*(world.queue.post(each) for each in postings))
 
-    kinds = [type(answer.outcome).__name__ for answer in answers]
-    assert kinds == ["Movement", "Replay", "Refused", "Movement", "Movement", "Refused"]
+    kinds = [type(answer.outcome) for answer in answers]
+    assert kinds == [Movement, Replay, Refused, Movement, Movement, Refused, KeyRejected]
     assert await world.balances() == (68, 32)
     await verify(world.database)
 
