@@ -15,7 +15,14 @@ import pytest
 
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
-from ousel.ledger.export import COLUMNS, ExportedLedger, ExportTotals, Format, export_ledger
+from ousel.ledger.export import (
+    COLUMNS,
+    LINE_BYTES_MAX,
+    ExportedLedger,
+    ExportTotals,
+    Format,
+    export_ledger,
+)
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Entry, entry_hash
 from ousel.ledger.verify import DatabaseLedger, VerificationFailed, verify_ledger
@@ -96,6 +103,11 @@ async def test_json_lines_have_every_field_of_every_entry(
     of_bob = [line for line in lines if line.get("account_id") == people.bob.id]
 
     assert [line["object"] for line in lines] == ["account"] * 3 + ["entry"] * 24 + ["end"]
+    assert " ".join(of_bob[0]) == "object account_id sequence balance_after_micros hash"
+    assert " ".join(of_bob[1]) == (
+        "object account_id sequence transfer_id kind amount_micros balance_after_micros"
+        " counterparty_id note charge_id idempotency_key created_at_micros hash"
+    )
     assert tuple(of_bob[1]) == COLUMNS
     assert [tuple(line.values())[1:] for line in of_bob[1:]] == [
         msgspec.structs.astuple(entry) for entry in await read_entries(raw_sql, people.bob.id)
@@ -263,8 +275,9 @@ async def test_the_length_of_a_line_is_limited(tmp_path: Path) -> None:
     path.write_bytes(b'{"object":"' + b"x" * 200_000 + b'"}\n')
     assert "too long" in await error_in_export(path)
     header = ",".join(COLUMNS).encode()
-    path.write_bytes(header + b'\n"' + b"\n" * 200_000 + b'"\n')
-    assert "too long" in await error_in_export(path)
+    for long_text in (b"\n" * 200_000, b"\n" + b"x" * 200_000):
+        path.write_bytes(header + b'\n"' + long_text + b'"\n')
+        assert "too long" in await error_in_export(path)
 
 
 @pytest.mark.parametrize(
@@ -277,6 +290,135 @@ async def test_a_file_that_is_no_export_is_refused(tmp_path: Path, octets: bytes
     assert (await error_in_export(tmp_path / "journal")).startswith(
         "line 1 of the export cannot be read"
     )
+
+
+class _SmallLedger:
+    """Two accounts with two entries each; it is not correct, but it can be read."""
+
+    def __init__(self, note: str) -> None:
+        self._note = note
+
+    async def accounts(self) -> AsyncIterator[Account]:
+        for name in ("acct_1", "acct_2"):
+            yield Account(name, "", "", "", "active", 0, 0, FIRST_HASH, 0, 0)
+
+    async def entries(self) -> AsyncIterator[list[Entry]]:
+        for name in ("acct_1", "acct_1", "acct_2", "acct_2"):
+            yield [
+                Entry(name, 1, "tr_1", "transfer", 1, 1, "acct_3", self._note, None, None, 1, "h")
+            ]
+
+
+async def small_export(form: Format, note: str = "n") -> tuple[bytes, list[bytes]]:
+    """Return the header, which may be empty, and the records of a small export."""
+    records: list[bytes] = []
+    await export_ledger(_SmallLedger(note), records.append, form)
+    return (records[0], records[1:]) if form == "csv" else (b"", records)
+
+
+async def read_pages(path: Path) -> list[int]:
+    """Return how many entries each page of an export has; do not verify them."""
+    return [len(page) async for page in ExportedLedger(path).entries()]
+
+
+async def reading_error(path: Path) -> str:
+    """Return the error with which the reading of an export ends."""
+    with pytest.raises(VerificationFailed) as found:
+        await read_pages(path)
+    return str(found.value)
+
+
+@pytest.mark.parametrize(("page_entries", "expected"), [(2, [2, 2]), (3, [3, 1]), (4, [4])])
+async def test_an_export_is_read_page_by_page(
+    tmp_path: Path,
+    form: Format,
+    monkeypatch: pytest.MonkeyPatch,
+    page_entries: int,
+    expected: list[int],
+) -> None:
+    """A page has a limited number of entries, and the accounts are read without the entries."""
+    monkeypatch.setattr("ousel.ledger.verify.PAGE_ENTRIES", page_entries)
+    header, records = await small_export(form)
+    (tmp_path / "journal").write_bytes(header + b"".join(records))
+
+    assert await read_pages(tmp_path / "journal") == expected
+    accounts = [each.id async for each in ExportedLedger(tmp_path / "journal").accounts()]
+    assert accounts == ["acct_1", "acct_2"]
+
+
+async def test_the_last_line_of_an_export_counts_its_entries(tmp_path: Path, form: Format) -> None:
+    """If there are fewer or more, the error has both numbers."""
+    header, records = await small_export(form)
+    (tmp_path / "journal").write_bytes(header + b"".join(records[:-2] + records[-1:]))
+
+    assert (
+        await reading_error(tmp_path / "journal")
+        == "the export has 3 entries, but its last line says 4"
+    )
+
+
+MISPLACED = {
+    "an account twice": (0, 0),
+    "accounts the wrong way round": (1, 0),
+    "an account after an entry": (0, 2, 1),
+    "an entry of an earlier account": (0, 1, 4, 2),
+    "an account after the end": (0, 6, 1),
+    "an entry after the end": (6, 2),
+    "the end twice": (0, 6, 6),
+}
+
+
+@pytest.mark.parametrize("order", MISPLACED.values(), ids=MISPLACED)
+async def test_a_line_in_the_wrong_place_is_named(
+    tmp_path: Path, form: Format, order: tuple[int, ...]
+) -> None:
+    """Accounts come first, then entries in the order of accounts, then the end."""
+    header, records = await small_export(form)
+    (tmp_path / "journal").write_bytes(header + b"".join([records[each] for each in order]))
+
+    number = len(order) + (form == "csv")
+    assert (
+        await reading_error(tmp_path / "journal") == f"line {number} of the export is out of order"
+    )
+
+
+async def test_the_lines_of_a_quoted_text_count(tmp_path: Path) -> None:
+    """In CSV, the number in an error is that of a line in an editor."""
+    header, records = await small_export("csv", note='three\n"lines"\nof text')
+    path = tmp_path / "journal"
+
+    path.write_bytes(header + b"".join(records[:3]) + b"nothing\n")
+    error = await reading_error(path)
+    assert error == "line 7 of the export cannot be read: there are not exactly 13 cells"
+    path.write_bytes(header + b"".join(records[:3]) + records[3][:-20])
+    assert await reading_error(path) == "line 7 of the export is too long, or breaks off"
+
+
+@pytest.mark.parametrize("end", [b"\n", b",,\n", b',"h",1\n', b',"h"x\n'])
+async def test_a_line_with_another_number_of_cells_is_refused(tmp_path: Path, end: bytes) -> None:
+    """Each line has as many cells as the header."""
+    header, records = await small_export("csv")
+    entry = records[2]
+    assert entry.endswith(b',"h"\n')
+
+    (tmp_path / "journal").write_bytes(header + entry.removesuffix(b',"h"\n') + end)
+
+    error = await reading_error(tmp_path / "journal")
+    assert error == "line 2 of the export cannot be read: there are not exactly 13 cells"
+
+
+async def test_a_line_may_have_64_kib(tmp_path: Path, form: Format) -> None:
+    """One more byte is refused."""
+    path = tmp_path / "journal"
+    _, records = await small_export(form, note="")
+    spare = LINE_BYTES_MAX - len(records[2])
+    for note_bytes in (spare, spare + 1):
+        header, records = await small_export(form, note="x" * note_bytes)
+        path.write_bytes(header + b"".join(records))
+        if note_bytes == spare:
+            assert await read_pages(path) == [4]
+        else:
+            assert "too long" in await reading_error(path)
 
 
 class _LongLedger:

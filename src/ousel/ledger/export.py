@@ -21,11 +21,7 @@ Write = Callable[[bytes], object]
 
 LINE_BYTES_MAX: Final = 64 * 1024
 
-_FIELDS_IN_MICROS: Final = frozenset({"amount", "balance_after", "created_at"})
-
-
-def _column(field: str) -> str:
-    return f"{field}_micros" if field in _FIELDS_IN_MICROS else field
+_FIELDS_IN_MICROS: Final = ("amount", "balance_after", "created_at")
 
 
 class _Line(
@@ -34,7 +30,7 @@ class _Line(
     gc=False,
     forbid_unknown_fields=True,
     tag_field="object",
-    rename=_column,
+    rename={field: f"{field}_micros" for field in _FIELDS_IN_MICROS},
 ):
     """A line of an export; its field `object` says which kind it is."""
 
@@ -238,15 +234,9 @@ def _account_line(account: Account) -> AccountLine:
 
 
 def _account(line: AccountLine) -> Account:
-    return Account(
-        id=line.account_id,
-        username="",
-        account_number="",
-        display_name="",
-        status="active",
+    return msgspec.structs.replace(
+        verify.empty_account(line.account_id),
         balance=line.balance_after,
         sequence=line.sequence,
         head_hash=line.hash,
-        created_at=0,
-        updated_at=0,
     )
