@@ -13,6 +13,7 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Movement, Posting
 from tests.ledger.examples import posting
 from tests.support.accounts import balance, person, verify
+from tests.support.controlled_database import ControlledDatabase
 from tests.support.engines import Engine
 from tests.support.raw_sql import RawSql
 from tests.support.waiting import assert_none_ends, until_blocked
@@ -182,5 +183,24 @@ async def test_an_idempotency_key_moves_once_though_its_row_was_locked(
     results = await asyncio.gather(*tasks)
 
     assert sorted(type(each.outcome).__name__ for each in results) == ["Movement"] + ["Replay"] * 5
+    assert await balance(database, bob) == 1_000_005
+    await verify(database)
+
+
+async def test_a_batch_waits_for_all_its_rows_after_a_lost_commit(
+    database: Database, database_url: str, raw_sql: RawSql, people: list[Account]
+) -> None:
+    """It must see what it has written before: if it left a row out, the money would move twice."""
+    ada, bob, _, _ = people
+    controlled = ControlledDatabase(database)
+    controlled.faults.append("after the commit")
+    controlled.actions_after_fault.append(lambda: lock(raw_sql, bob))
+    queue = PostingQueue(controlled, system_clock, queue_limit=10)
+
+    [waiting] = post(queue, posting(ada.id, "@bob", 5))
+    await until_blocked(database_url)
+    await raw_sql.run("COMMIT")
+
+    assert isinstance((await waiting).outcome, Movement)
     assert await balance(database, bob) == 1_000_005
     await verify(database)

@@ -31,7 +31,9 @@ async def post_while_locked(
 
     async def write(transaction: Transaction) -> None:
         ids = {first.debit_account_id, bob.id}
-        ledger = await journal.lock_accounts(transaction, ids, [first], system_clock())
+        ledger = await journal.lock_accounts(
+            transaction, ids, [first], system_clock(), awaited=None, waits=False
+        )
         waiting.append(asyncio.create_task(queue.post(second)))
         await assert_none_ends(*waiting, seconds=0.3)
         outcomes = decide(

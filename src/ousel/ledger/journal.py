@@ -252,8 +252,8 @@ async def lock_accounts(
     postings: Sequence[Posting],
     now: int,
     *,
-    awaited: str | None = None,
-    waits: bool = False,
+    awaited: str | None,
+    waits: bool,
 ) -> LockedLedger:
     """Lock the accounts; return them with the used idempotency keys and rejected partner keys.
 
