@@ -79,10 +79,14 @@ def _install(folder: Path) -> None:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return an environment with the pinned programs on its path and telemetry off."""
+    """Return an environment with the pinned programs on its path and telemetry off.
+
+    Node.js trusts the certificates that the system trusts, which may include those of a proxy.
+    """
     places = [_HOME / "bin", folder / "node_modules" / ".bin", os.environ["PATH"]]
     return os.environ | {
         "PATH": ":".join(map(str, places)),
+        "NODE_USE_SYSTEM_CA": "1",
         "NO_COLOR": "1",
         "REDOCLY_TELEMETRY": "off",
         "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true",
