@@ -23,12 +23,7 @@ from ousel.ledger.verify_process import (
     verify_in_two_processes,
 )
 from tests.ledger.examples import posting
-from tests.ledger.tampering import (
-    People,
-    forge_history,
-    ledger_with_people,
-    verification_error,
-)
+from tests.ledger.tampering import People, forge_history, verification_error
 from tests.support.accounts import person, verify
 from tests.support.raw_sql import RawSql
 
@@ -98,13 +93,11 @@ async def sent_ledger(database: Database) -> bytes:
     return stream.getvalue()
 
 
+@pytest.mark.usefixtures("people")
 async def test_a_received_ledger_is_verified_once(database: Database) -> None:
     """It has the totals of the database; it cannot be read again to look for an error."""
-    empty = ReceivedLedger(io.BytesIO(await sent_ledger(database)))
-    assert (await verify_ledger(empty)).accounts == 1
-
-    await ledger_with_people(database)
     received = ReceivedLedger(io.BytesIO(await sent_ledger(database)))
+
     assert await verify_ledger(received) == await verify(database)
     with pytest.raises(VerificationFailed, match=r"^the ledger may have an error$"):
         await anext(received.entries())

@@ -129,12 +129,10 @@ class ReceivedLedger:
         self._has_all_accounts = False
 
     async def accounts(self) -> AsyncIterator[Account]:
-        """Return the accounts, as far as their pages have to be read."""
-        while self._accounts or not self._has_all_accounts:
-            if not self._accounts:
-                self._keep_accounts(self._receive())
-                continue
+        """Return the accounts; each of them arrives before its entries."""
+        while self._accounts:
             yield self._accounts.popleft()
+        assert self._has_all_accounts, "the ledger has ended too early"
 
     async def entries(self) -> AsyncIterator[list[Entry]]:
         """Return the whole journal, page by page, but only once."""
@@ -145,12 +143,8 @@ class ReceivedLedger:
             if page.entries:
                 yield page.entries
             else:
-                self._keep_accounts(page)
-
-    def _keep_accounts(self, page: _Page | None) -> None:
-        assert page is not None, "the ledger has ended too early"
-        self._accounts.extend(page.accounts)
-        self._has_all_accounts = not page.accounts
+                self._accounts.extend(page.accounts)
+                self._has_all_accounts = not page.accounts
 
     def _receive(self) -> _Page | None:
         length = int.from_bytes(self._stream.read(_LENGTH_BYTES))
