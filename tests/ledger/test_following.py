@@ -19,7 +19,7 @@ from ousel.ledger.following import HistoryFollower, NextEntries
 from ousel.ledger.history import HistoryQuery, page_of_entries
 from ousel.ledger.notifier import MovementNotifier
 from ousel.ledger.queue import PostingQueue
-from ousel.ledger.rules import Account, Entry
+from ousel.ledger.rules import Account, Entry, Refused
 from ousel.ledger.search import HistorySearch
 from tests.ledger.examples import posting
 from tests.support.accounts import person
@@ -244,11 +244,14 @@ async def test_those_who_follow_at_the_same_time_share_a_read(
 async def test_a_movement_of_this_process_ends_waits_at_once(
     waiting_world: WaitingWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Everyone who waits for either account is woken, without a poll."""
+    """Everyone who waits for either account is woken, without a poll; a refusal wakes nobody."""
     monkeypatch.setattr(change_notifier, "POLL_SECONDS", LONG_SECONDS)
     waits = [waiting_world.wait(1) for _ in range(3)]
     await waiting_world.until_waiters(3)
 
+    refused = await waiting_world.queue.post(posting(waiting_world.bob.id, "@ada", 10**9))
+    assert isinstance(refused.outcome, Refused)
+    assert waiting_world.queue.notifier.waiter_count == 3
     result = await waiting_world.queue.post(posting(waiting_world.bob.id, "@ada"))
 
     for found in await asyncio.gather(*waits):

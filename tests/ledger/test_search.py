@@ -268,6 +268,22 @@ async def test_a_key_is_looked_up_twice_before_it_is_reported_as_unused(
     assert (found.own.id, found.own.sequence) == (ada.id, ENTRIES + 1)
 
 
+async def test_only_a_key_that_seems_unused_is_looked_up_twice(
+    database: Database, ada: Account
+) -> None:
+    """The second look-up locks the account, which other queries do not."""
+    controlled = ControlledDatabase(database)
+    seeker = HistorySearch(controlled)
+    queue = PostingQueue(database, system_clock, queue_limit=10)
+    await queue.post(posting(ada.id, "@bob", key="used"))
+
+    await seeker.find(HistoryQuery(account_id=ada.id, limit=1, idempotency_key="used"))
+    await seeker.find(HistoryQuery(account_id=ada.id, limit=1, kind="charge_payment"))
+    assert controlled.writes == 0
+    await seeker.find(HistoryQuery(account_id=ada.id, limit=1, idempotency_key="unused"))
+    assert controlled.writes == 1
+
+
 async def test_a_key_is_not_reported_as_unused_by_a_look_up_that_may_have_failed(
     database: Database, ada: Account
 ) -> None:
@@ -311,13 +327,15 @@ async def test_an_account_has_a_limited_number_of_long_searches(
 async def test_searches_that_begin_together_are_limited_too(
     database: Database, ada: Account
 ) -> None:
-    """One more than allowed is refused, even if all have begun before one of them was counted."""
+    """One more than allowed is refused, unless its first step has found enough."""
     recorder = StepRecorder(database)
     seeker = HistorySearch(recorder)
     query = HistoryQuery(account_id=ada.id, limit=1, kind="charge_payment")
     count = SEARCHES_PER_ACCOUNT_MAX + 1
     searches = [asyncio.create_task(seeker.find(query)) for _ in range(count)]
+    short = HistoryQuery(account_id=ada.id, limit=1, kind="transfer")
 
+    assert (await asyncio.create_task(seeker.find(short))).entries
     (refused,), accepted = await asyncio.wait(searches, return_when=asyncio.FIRST_COMPLETED)
     recorder.may_go_on.set()
 
