@@ -48,9 +48,11 @@ def processes(folder: Path) -> Iterator[int]:
 
 
 def _postgres_servers(folder: Path) -> Iterator[int]:
-    for file in folder.rglob("postmaster.pid"):
+    for parent, _, files in os.walk(folder):  # unlike rglob, it ignores folders that vanish
+        if "postmaster.pid" not in files:
+            continue
         with contextlib.suppress(OSError, ValueError, IndexError):
-            pid = int(file.read_text().split()[0])
+            pid = int(Path(parent, "postmaster.pid").read_text().split()[0])
             if "postgres" in command(pid):
                 yield pid
 
