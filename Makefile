@@ -107,7 +107,7 @@ lock: .venv/test ## Pin the dependencies again, with hashes
 	$(BIN)/uv pip compile $(LOCK) -o requirements/mutants.txt requirements/mutants.in
 	$(BIN)/npm --prefix requirements/node update --package-lock-only
 	$(BIN)/npm --prefix clients/typescript update --package-lock-only
-LOCK := --quiet --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11
+LOCK := --quiet --upgrade --generate-hashes --no-strip-extras --no-header --no-annotate --python-version 3.11
 
 fresh-machine: ## Run 'make demo' and 'make test' on a new Debian; needs root (options: SUITE=trixie AS=root)
 	scripts/fresh-machine $(SUITE) $(AS)

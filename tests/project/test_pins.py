@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,17 @@ def test_pins_lie_within_the_bounds(lock: Path) -> None:
     assert pinned
     assert _outside(pinned) == []
     assert _outside(pinned | {"typer": "0.1.0"}) == ["typer"]
+
+
+def test_extras_are_pinned_too() -> None:
+    """If a pinned package needs another one with an extra, the lock file names the extra.
+
+    Otherwise pip asks for the newest version, and fails when that is no longer the pinned one.
+    """
+    for lock in LOCKS.glob("*.txt"):
+        assert _lacking_extras(lock.read_text()) == [], lock.name
+    tests = (LOCKS / "test.txt").read_text()
+    assert _lacking_extras(tests.replace("coverage[toml]", "coverage")) == ["coverage[toml]"]
 
 
 def test_everything_that_is_declared_is_pinned() -> None:
@@ -135,7 +147,30 @@ def _unbounded(declared: list[Requirement]) -> list[str]:
 
 
 def _pinned(lock: str) -> dict[str, str]:
-    return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", lock, re.MULTILINE))
+    return dict(re.findall(r"^([a-z0-9-]+)(?:\[[a-z,]+\])?==(\S+)", lock, re.MULTILINE))
+
+
+def _requires(name: str) -> list[str]:
+    try:
+        return distribution(name).requires or []
+    except PackageNotFoundError:  # the tests do not need what this lock file pins
+        return []
+
+
+def _lacking_extras(lock: str) -> list[str]:
+    """Return what the installed packages of a lock need with extras that the lock does not name."""
+    needed = [
+        requirement
+        for name in _pinned(lock)
+        for requirement in map(Requirement, _requires(name))
+        if requirement.extras and (requirement.marker is None or requirement.marker.evaluate())
+    ]
+    return [
+        f"{each.name}[{','.join(sorted(each.extras))}]"
+        for each in needed
+        if not str(each.specifier).startswith("==")
+        and f"\n{each.name}[{','.join(sorted(each.extras))}]==" not in f"\n{lock}"
+    ]
 
 
 def _outside(pinned: dict[str, str]) -> list[str]:
