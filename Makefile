@@ -70,7 +70,7 @@ FAULT_TESTS := tests/spec tests/simulation tests/faults tests/cluster tests/cli/
 fuzz: .venv/test ## Try millions of inputs on the parsers, and random bytes as requests
 	OUSEL_FUZZ=full $(BIN)/pytest -n 2 --dist load tests/security/test_fuzz_parsers.py tests/security/test_fuzz_requests.py
 
-mutants: .venv/mutants ## Change the rules of money and parts of the ledger in small ways; a test must fail for each change
+mutants: .venv/mutants ## Change the rules of money and the ledger in small ways; a test must fail for each change
 	rm -rf mutants
 	$(BIN)/mutmut run
 	$(BIN)/python -m tests.mutation
