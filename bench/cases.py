@@ -214,7 +214,7 @@ class BenchEnvironment:
         yield self._read_case(engine, f"{engine} charge", 256, polls)
         unchanged = [(polls[0][0], partner | {"If-None-Match": tag})]
         yield self._read_case(engine, f"{engine} charge unchanged", 256, unchanged, 304)
-        yield self._read_case(engine, f"{engine} list of 20", 64, [("/v1/transfers", partner)])
+        yield self._read_case(engine, f"{engine} list", 64, [("/v1/transfers", partner)])
         first = [("/v1/transfers?order=oldest&limit=1", partner)]
         yield self._read_case(engine, f"{engine} follow", 256, first)
         users = [

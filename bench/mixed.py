@@ -79,7 +79,7 @@ def _reads(ledger: MeasuredLedger) -> Iterator[tuple[str, str, dict[str, str]]]:
     payer = {"Cookie": f"ousel_session={ledger.fixtures.sessions[0]}"}
     yield "poll of a charge", f"/v1/charges/{charge}", partner
     yield "balance", "/v1/balance", partner
-    yield "list of 20", "/v1/transfers", partner
+    yield "list", "/v1/transfers", partner
     yield "follower", "/v1/transfers?order=oldest&limit=1", partner | {"Prefer": "wait=5"}
     yield "checkout page", f"/pay/{charge}", payer
 

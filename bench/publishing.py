@@ -26,8 +26,9 @@ MIXED_INTRODUCTION: Final = """
 
 Transfers come at 70 % of the highest rate that was measured a moment before, over 64 connections.
 At the same time, each kind of read comes a hundred times a second, over 8 connections of its own.
-The times are in milliseconds. A p99 depends on few reads. Where it is longer alone than under load,
-something else disturbed these reads, and we do not know what.
+The times are in milliseconds. A p99 depends on few reads. Where the p99 of
+reads alone is longer than that during transfers, something else disturbed these reads, and we do
+not know what.
 """
 PAGES_INTRODUCTION: Final = """
 ## Pages

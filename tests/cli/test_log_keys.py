@@ -113,7 +113,7 @@ async def test_a_restore_is_declared_once_and_only_if_something_was_lost(
     declared = await declare()
     assert declared.exit_code == 0, declared.errors
     after = content(key_file)
-    assert_fails(await declare(), "this was declared before")
+    assert_fails(await declare(), "was already declared lost: leave out --restored")
     assert content(key_file) == after != before
 
 

@@ -41,9 +41,9 @@ def test_a_good_client_is_graded_and_its_grade_printed(browser_world: SampleWorl
 
     expect(page.get_by_role("heading", name=TITLE)).to_be_visible()
     expect(page.get_by_text("passed", exact=True).first).to_be_visible()
-    expect(page.get_by_text("A retry had the same key")).to_be_visible()
+    expect(page.get_by_text("Retry with the same key")).to_be_visible()
     page.emulate_media(media="print")
-    expect(page.get_by_text("A retry had the same key")).to_be_visible()
+    expect(page.get_by_text("Retry with the same key")).to_be_visible()
     for name in ("Start rehearsal", "Print this grade"):
         expect(page.get_by_role("button", name=name)).to_be_hidden()
     assert page.pdf().startswith(b"%PDF")

@@ -124,7 +124,7 @@ def test_a_request_that_had_no_effect_is_repeated() -> None:
 
 
 def test_a_refusal_after_a_lost_attempt_is_in_doubt() -> None:
-    """If an attempt was lost before the refusal, the refusal is in doubt: the attempt may count."""
+    """A refusal after a lost attempt is in doubt, because that attempt may have taken effect."""
     script = Script([lost(), refused(400, "insufficient_balance")])
 
     with pytest.raises(InsufficientBalance) as raised:

@@ -66,7 +66,7 @@ def test_a_server_that_does_not_delay_its_answers_is_polled() -> None:
 
 
 def test_jitter_leaves_at_least_half_of_a_pause() -> None:
-    """Jitter shortens a pause to half of its length at most."""
+    """Jitter never shortens a pause to less than half of its length."""
     script = Script([*[charge()] * 2, charge("paid")])
 
     wait(script, 600, random_share=0.0)

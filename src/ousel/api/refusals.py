@@ -8,7 +8,7 @@ _BEARER: Final = b"Bearer"
 
 
 class MalformedJson(Refusal):
-    """The body is no JSON object, is nested too deeply, or repeats a field with a wrong value."""
+    """The body is not one JSON object, is nested too deeply, or has a field twice, once wrongly."""
 
     status = 400
     code = "malformed_json"
@@ -71,7 +71,10 @@ class InvalidToken(ChallengeRefusal):
     cure = "Send `Authorization: Bearer <user token>`; if it has expired, connect the person again."
 
     def __init__(self, detail: str = "", *, sent: bool = True) -> None:
-        """Use one detail, but for tokens of the other mode; `sent` says whether there was one."""
+        """All wrong tokens get the same detail, except those of the other mode (live or test).
+
+        `sent` says whether the request had a token.
+        """
         super().__init__(detail or "The user token is missing, malformed, unknown or expired.")
         # RFC 6750 section 3.1: without any credential, the challenge names no error.
         if sent:

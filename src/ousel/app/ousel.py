@@ -94,7 +94,7 @@ class Ousel:
         ).respond
 
     def _make_trials(self, cookies: Cookies) -> Trials:
-        """Return the trials of the API reference, whose calls this service answers itself."""
+        """Return what sends the calls of the forms in the API reference to this service."""
         keys = SessionDocsKeys(self.services.keys, self.services.apps, cookies)
         return Trials(keys, self)
 

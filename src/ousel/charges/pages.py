@@ -181,8 +181,8 @@ class CheckoutPages:
     def _was_just_paid(self, checkout: Checkout) -> bool:
         """Return whether the charge was just paid, and the payer's account is not signed in here.
 
-        The payer is somebody else, or has signed in on another device only. Then the page may
-        redirect to the partner. The result is False for the merchant, who is not to be redirected.
+        So the viewer is not the payer, or has paid on another device. Then the page may redirect to
+        the partner. The result is False for the merchant, who is not to be redirected.
         It is also False after a longer time, because otherwise a link to the page of any paid
         charge could be used to send people to the partner's address.
         """

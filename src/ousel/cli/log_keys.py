@@ -62,7 +62,7 @@ def _lost_checkpoint(database: str | None, holder: KeyHolder, key: LogKey | None
         fail(f"there is no published checkpoint at {path}: leave out --restored")
     published.check_signer(key)
     if key is not None and key.declares_lost(published.note):
-        fail(f"this was declared before: a former key has named the checkpoint in {path} as lost")
+        fail(f"the checkpoint in {path} was already declared lost: leave out --restored")
     if _is_extended(database, published.checkpoint):
         fail(f"the log extends the checkpoint in {path}, so nothing was lost: leave out --restored")
     return published.checkpoint

@@ -58,7 +58,7 @@ async def _recompute_journal(
 ) -> _RecomputedJournal:
     """Recompute the journal, in two processes if it is large.
 
-    If two processes find an error, one process does it again, because it can name the error.
+    If this fails in two processes, it is repeated in one, which can name the error.
     """
     if await needs_two_processes(transaction):
         with suppress(VerificationFailed):

@@ -69,8 +69,8 @@ SETTINGS: Final = {
     "enable_hashjoin": "on",
 }
 # A transaction waits for a row on the server that stores the row. That server has its own settings,
-# but Citus passes SET LOCAL on to it. Outside a DO block, Citus would also pass on all other
-# statements of the same message.
+# but Citus passes SET LOCAL on to it. It is inside a DO block, because Citus would otherwise pass
+# on the whole message, with all statements in it.
 LOCAL_SETTINGS: Final = "DO $$BEGIN SET LOCAL lock_timeout = '1500ms'; END$$"
 
 # What Citus may report if a server fails, besides a broken connection and a shutdown.
@@ -145,8 +145,8 @@ async def consistent_transaction(
 async def keep_postings_waiting(connection: "asyncpg.Connection[Any]") -> None:
     """Wait until every posting is committed on all servers or on none, and let no other begin.
 
-    Raise TransientFailure while a commit that a crash interrupted is unfinished; Citus finishes it
-    within seconds.
+    Raise TransientFailure if a crash has interrupted a commit and Citus has not finished it yet,
+    which takes seconds.
     """
     await connection.execute("LOCK TABLE accounts IN SHARE MODE")
     if not await connection.fetchval(_IS_SETTLED):

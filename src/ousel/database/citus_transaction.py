@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from ousel.database.primary import MonitoredConnection
 
 _NULL: Final = "NULL"
-# With these statements, a write finds movements that the sealed log lacks. So it must not see the
-# entries of a posting before the row that announces them to the log.
+# The sealed log looks for missing movements with these statements. If it saw the entries of a
+# posting while the row that announces them is not visible yet, it would take the movement for a
+# missing one.
 _NEED_WHOLE_POSTINGS: Final = {
     "the number of entries, from the sequences of all accounts",
     "the entries after a given one, in the order of accounts and sequences",
@@ -45,8 +46,8 @@ class CitusTransaction(PostgresTransaction):
     async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
         """Run the statement and return all its rows, with the accounts to which they refer.
 
-        The servers commit a transaction one after the other. So a write may find the row that names
-        two entries before both entries are visible. Then the write is repeated.
+        A transaction is committed on one server after the other. So a write may find the row that
+        names two entries before both entries are visible. Then the write is repeated.
         """
         if self._writes and statement.name in _NEED_WHOLE_POSTINGS:
             if self._unsent:

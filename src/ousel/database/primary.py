@@ -33,10 +33,10 @@ _KEEPALIVE_OPTIONS: Final = {
 # meanwhile. A server, a database or a role may have another default.
 _ISOLATION: Final = {"default_transaction_isolation": "read committed"}
 
-# A primary that was replaced has been silent for longer than this. While a primary works, Patroni
-# renews its leader lock at least every 12 seconds. The lock lasts for 20 seconds, so nobody takes
-# over within 8 seconds after the last moment at which the primary worked. This assumes the settings
-# of deploy/cluster, and a Patroni that runs as long as its PostgreSQL does.
+# A primary that has answered within this time cannot have been replaced. While a primary works,
+# Patroni renews its leader lock at least every 12 seconds. The lock lasts for 20 seconds, so nobody
+# takes over within 8 seconds after the last moment at which the primary worked. This assumes the
+# settings of deploy/cluster, and a Patroni that runs as long as its PostgreSQL does.
 TRUST_SECONDS: Final = 5.0
 ASK_SECONDS_MAX: Final = 3.0  # how long to wait for the answers of all hosts
 
@@ -112,7 +112,7 @@ class ClusterConnection(MonitoredConnection):
         """Start as a connection whose host has not answered yet."""
         super().__init__(*arguments)
         self.timeline = 0
-        self.alive_at = 0.0  # when the last statement that was answered was sent
+        self.alive_at = 0.0  # when the latest of the answered statements was sent
 
     @override
     async def fetch(self, query: str, *args: Any, **options: Any) -> Any:

@@ -158,9 +158,9 @@ def deletion_of_oldest(
 ) -> Statement:
     """Return the statement that deletes up to `limit` rows, those with the oldest times first.
 
-    The column `by` has the times; rows whose time is after `before` stay. All processes lock the
-    rows in the same order, so they cannot deadlock. The list of rows is materialized, so PostgreSQL
-    chooses them only once.
+    The column `by` has the times. Only rows up to the time `:before` are deleted. All processes
+    lock the rows in the same order, so they cannot deadlock. The list of rows is materialized, so
+    PostgreSQL chooses them only once.
     """
     key = ", ".join(table.key_names)
     old = f"{by} <= :before" + (f" AND {condition}" if condition else "")

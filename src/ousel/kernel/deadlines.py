@@ -26,7 +26,7 @@ def current_deadline() -> float:
 
 
 def check_deadline(deadline: float | None = None) -> None:
-    """Raise DeadlineExceeded if this deadline, or else that of the task's request, has passed."""
+    """Raise DeadlineExceeded if this deadline has passed; the default is that of the request."""
     if deadline is None:
         deadline = _deadline.get()
     if deadline <= asyncio.get_running_loop().time():

@@ -91,7 +91,7 @@ class FieldChecks:
 
 
 class IdentityCheckNeeded(Refusal):
-    """The action needs a password, code or passkey: none was given recently, or a wrong one."""
+    """The action needs a password, code or passkey. None was given recently, or it was wrong."""
 
     status = 403
     code = "identity_check_needed"

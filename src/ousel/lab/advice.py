@@ -72,5 +72,5 @@ def _after_success(call: RecordedCall) -> str:
     if call.has_more:
         return "Ask for the next page with the next_cursor of this one."
     if call.operation in CREATES:
-        return "Store the id of the transfer or charge together with your intent."
+        return "Store the id of the transfer or charge with your own record of what it is for."
     return "Nothing."

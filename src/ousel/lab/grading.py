@@ -31,25 +31,25 @@ from ousel.lab.rules import (
 REPEATS_MAX: Final = 2
 PAUSES_MIN: Final = 3  # fewer pauses say nothing about backoff, because each may be random
 TOLERANCE_MICROS: Final = MICROS_PER_SECOND // 10  # timers of a client may run slightly fast
-# The sum of a client's n pauses must be at least n * n times this value. With full jitter that
-# begins at 0.2 seconds, it practically always is.
+# The sum of a client's n pauses must be at least n * n times this value. A client with exponential
+# backoff and full jitter, whose first pause is at most 0.2 seconds, practically always reaches it.
 PAUSE_MICROS: Final = MICROS_PER_SECOND // 100
 
 Verdict = Literal["passed", "failed", "not_shown"]
 Result = Literal["passed", "failed", "incomplete"]
 
 RULE_TITLES: Final[dict[Rule, str]] = {
-    "key_sent": "An idempotency key was sent",
-    "same_key_on_retry": "A retry had the same key",
-    "no_new_key_for_old_intent": "No new key for an old intent",
-    "backed_off": "Backed off",
-    "honoured_retry_after": "Honoured Retry-After",
-    "exact_amounts": "Amounts were exact",
-    "stopped_when_final": "Stopped at a final status",
-    "asked_for_outcome": "Asked for the outcome of the charge",
+    "key_sent": "Send an idempotency key",
+    "same_key_on_retry": "Retry with the same key",
+    "no_new_key_for_old_intent": "Use no new key while an outcome is unknown",
+    "backed_off": "Back off",
+    "honoured_retry_after": "Honour Retry-After",
+    "exact_amounts": "Send exact amounts",
+    "stopped_when_final": "Stop at a final status",
+    "asked_for_outcome": "Ask for the outcome of the charge",
     "followed_cursor": "Read the whole list by its cursors",
-    "checked_state": "Checked the state",
-    "kept_secret_on_server": "Kept the secret on the server",
+    "checked_state": "Check the state",
+    "kept_secret_on_server": "Keep the secret on the server",
 }
 
 _EXACT: Final = re.compile(r"(0|[1-9][0-9]*)(\.[0-9]{1,6})?", re.ASCII)

@@ -66,7 +66,7 @@ async def movements_at(transaction: Transaction, places: Sequence[Place]) -> lis
 async def entries_before(
     transaction: Transaction, entries: Sequence[Entry]
 ) -> dict[tuple[str, int], Entry]:
-    """Return the predecessors of these entries, each by the place of the entry that it precedes.
+    """Return the predecessor of each entry, by the account id and the sequence of the given entry.
 
     The first entry of an account has none.
     """

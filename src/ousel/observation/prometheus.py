@@ -123,7 +123,7 @@ class _OuselCollector(Collector):
         )
         yield GaugeMetricFamily(
             "ousel_database_writes_suspended",
-            "1 while writes are refused until a commit succeeds again, otherwise 0.",
+            "1 if all writes are refused at present, because commits fail or hang; otherwise 0.",
             value=self._gauges.connections.writes_suspended,
         )
 

@@ -179,7 +179,7 @@ class KeyService:
     async def _find_repeated(
         self, transaction: Transaction, app: App, secret: str, *, param: str
     ) -> IssuedKey | None:
-        """Return the key that this request has issued before; refuse if that key has ended."""
+        """Return the key that this request has issued before; refuse if it is no longer valid."""
         key = await service.find_key(transaction, app, secret)
         if key is None:
             return None

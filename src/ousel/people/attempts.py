@@ -60,7 +60,9 @@ class TooManyAttempts(Refusal):
 class SignInAttempt(msgspec.Struct, frozen=True):
     """An attempt to sign in or to confirm one's identity, and the limits that count it."""
 
-    subject: str  # what is guessed: a password, a code, a passkey, or a name of no account
+    # What failures are counted for: the password, code or passkey of an account, or the name that
+    # was typed if no account has it.
+    subject: str
     account_id: str | None  # None if no account has the name
     source: EventSource
     everywhere: AttemptLimit  # for this subject from all addresses together
@@ -71,7 +73,7 @@ class AttemptCounter:
     """Counts failures in the database, so that all processes share one count."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        """Count in this database, by a clock that callers cannot advance."""
+        """Count by the real clock, also in a sandbox, whose clock can be advanced."""
         self._database = database
         self._clock = clock
 

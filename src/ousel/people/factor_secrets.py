@@ -1,7 +1,8 @@
 """The secrets of second factors: encrypted in the database with a key from the secret file.
 
-The database records the id of the key that encrypts new secrets. Whoever encrypts locks this record
-until the commit. So when a rotation has changed it, nobody encrypts with the old key any more.
+The database records the id of the key that encrypts new secrets. A transaction that encrypts a
+secret locks this record until it commits. So when a rotation has changed it, nobody encrypts with
+the old key any more.
 """
 
 import base64

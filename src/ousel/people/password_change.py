@@ -11,9 +11,10 @@ async def replace_password(
 ) -> None:
     """Store a new password, and shut out everybody else who used the old one.
 
-    All sessions but this one end, all browsers but this one are forgotten, a second factor that
-    was only proposed is removed, and so is an email that was not confirmed yet. The caller has
-    locked the password, and records an audit event, which ends passkey sign-ins that were begun.
+    All sessions but this one end, all browsers but this one are forgotten, a second factor that was
+    only proposed is removed, and so is an email that was not confirmed yet. The caller has locked
+    the password. It also records an audit event: a passkey sign-in that began before this event
+    finds it at its end, and is refused.
     """
     await accounts.set_password_hash(transaction, account_id, hashed)
     await store.end_other_sessions(transaction, account_id, session)

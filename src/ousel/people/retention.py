@@ -23,7 +23,7 @@ class RetentionService:
     def __init__(
         self, database: Database, clock: Clock, email_confirmations: EmailConfirmations
     ) -> None:
-        """Delete from this database, by a clock that callers cannot advance."""
+        """Delete by the real clock, also in a sandbox, whose clock can be advanced."""
         self._database = database
         self._clock = clock
         self._email_confirmations = email_confirmations

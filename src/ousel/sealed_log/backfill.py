@@ -1,8 +1,9 @@
 """The backfill: finds movements that were written without a row for the sealer.
 
-An older version of Ousel writes no such rows, before an upgrade and, in a rolling upgrade, for a
-while after the migration. The backfill goes through all entries, some at a time, and finds those
-that have no leaf and are not waiting for one. The log is locked meanwhile, so no leaf is added.
+Older versions of Ousel write no such rows. So movements from before the upgrade have none, and in a
+rolling upgrade neither have those that old processes still write after the migration. The backfill
+goes through all entries, some at a time, and finds those that have no leaf and are not waiting for
+one. The log is locked meanwhile, so no leaf is added.
 """
 
 from collections.abc import Collection
@@ -23,7 +24,7 @@ UNSEALED_BATCHES_MAX: Final = 1_000
 
 
 async def start_if_needed(transaction: Transaction) -> bool:
-    """Start the backfill if movements have neither a leaf nor a waiting row; return if it runs.
+    """Start the backfill if a movement has neither a leaf nor a row; return whether it runs.
 
     The entries are counted first, then the waiting rows. So a movement that is written
     in between cannot look as if it had no row.

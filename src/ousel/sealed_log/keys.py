@@ -88,7 +88,7 @@ class LogKey:
         return self._last_checkpoint
 
     def needs_new_checkpoint(self, checkpoint: str | None) -> bool:
-        """Return whether the log needs a new checkpoint: the last is not signed with this key.
+        """Return whether the log needs a new checkpoint, because this key has not signed the last.
 
         Refuse to continue a log that neither this key nor a former one has signed.
         """

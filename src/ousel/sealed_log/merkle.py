@@ -1,8 +1,8 @@
 """Merkle trees as in RFC 6962: hashes, and how to make and check proofs.
 
-A node is named by its level and its index: it is the root of the complete subtree over the
-2**level leaves that begin with leaf index * 2**level. Complete subtrees never change when the tree
-grows, so every root and every proof is made of their hashes.
+A node is named by its level and its index: it is the root of the complete subtree over 2**level
+leaves, of which the first is number (index * 2**level). Complete subtrees never change when the
+tree grows, so every root and every proof is made of their hashes.
 """
 
 import hashlib

@@ -67,7 +67,8 @@ class PreparedLeaves:
             rows = leaf_rows(batch)
             if len(rows) == 1:  # a batch with several dates is rare, and is read again
                 self._rows[batch[0].debit.transfer_id] = rows[0]
-            while len(self._rows) > PREPARED_BATCHES_MAX:  # another process has sealed the oldest
+            # So many remain only if another process has sealed the oldest.
+            while len(self._rows) > PREPARED_BATCHES_MAX:
                 del self._rows[next(iter(self._rows))]
             if at_once >= MOVEMENTS_AT_ONCE:
                 at_once = 0

@@ -30,8 +30,8 @@ def proven_sentences(receipt: CheckedReceipt) -> list[str]:
         )
     sentences += [
         f"The witness {signature.key.name} saw this state of the log at"
-        f" {timestamp((signature.signed_at or 0) * MICROS_PER_SECOND)}, and it extended all that"
-        " the witness had seen before."
+        f" {timestamp((signature.signed_at or 0) * MICROS_PER_SECOND)}. This state extended"
+        " everything that the witness had seen before."
         for signature in receipt.cosignatures
     ]
     return sentences

@@ -122,8 +122,8 @@ class Sealer:
             lambda transaction: _seal_some(transaction, key, prepared, wanted)
         )
         prepared.discard(sealed.batch_ids)
-        # Batches stay small or large for a while, so the next step needs about as many; read up to
-        # twice that.
+        # The size of batches changes slowly, so the next step will take about as many batches as
+        # this one. Let it read up to twice as many.
         twice_as_many = 2 * len(sealed.batch_ids)
         self._batches_wanted = min(max(twice_as_many, STEP_BATCHES_MIN), STEP_BATCHES_MAX)
         key.size_seen = max(key.size_seen, sealed.size)

@@ -21,7 +21,7 @@ from typing_extensions import override
 DRAIN_SECONDS_MAX: Final = 60.0
 CONNECT_SECONDS_MAX: Final = 60.0
 ORDER_LENGTH: Final = 1 << 16
-CATCH_UP_SECONDS_MAX: Final = 0.1  # a load that fell behind its rate by more does not catch up
+CATCH_UP_SECONDS_MAX: Final = 0.1  # if it is further behind its rate, it makes up for this much
 
 _HEAD_END: Final = b"\r\n\r\n"
 _LENGTH: Final = b"content-length: "
@@ -81,7 +81,8 @@ class _SharedState:
         self.window_start = math.inf
         self.window_end = math.inf
         self.answered_at = 0.0
-        # When the last counted answer came; if none came within the window, the first one after it.
+        # When the last answer came that counts. If none comes within the window, the first one
+        # after the window counts.
         self.counted_at = 0.0
         self.latencies: list[float] = []
         self.answers: Counter[bytes] = Counter()
@@ -95,7 +96,7 @@ class _SharedState:
         self._warm_at = time.perf_counter() + plan.warm_seconds
 
     def start_window_when_warm(self, now: float) -> None:
-        """Start the window once the warm-up is over and there were enough answers."""
+        """Start the window once it is warm and there are as many answers as connections."""
         if now >= self._warm_at and self.answers.total() >= self._plan.connections:
             self.window_start = now
             self.window_end = now + self._plan.seconds

@@ -32,7 +32,7 @@ class ProofKey:
 
     @property
     def challenge(self) -> str:
-        """The hash of the verifier, which is not secret."""
+        """The hash of the verifier. Unlike the verifier, it is not secret."""
         digest = hashlib.sha256(self.verifier.encode()).digest()
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
