@@ -139,7 +139,10 @@ def test_a_server_that_does_not_delay_its_answers_is_polled() -> None:
 
 @pytest.mark.parametrize("failure", [lost(), lost(sent=False), said(502), said(503), said(429)])
 def test_failures_are_retried_for_as_long_as_they_last(failure: Outcome) -> None:
-    """Once connected, following outlasts every outage, in which it asks for no delayed answers."""
+    """Once connected, following goes on after every outage.
+
+    During the outage, it does not ask the server to delay its answers.
+    """
     script = FollowedScript([page(1, cursor="1"), *[failure] * 30, page(2, cursor="2")])
     follow = script.follow(attempts_max=3)
 

@@ -40,7 +40,7 @@ class ApiAuthenticator:
     async def authenticate(
         self, route: Route, headers: Headers, extra_headers: list[RawHeader]
     ) -> Partner | User | None:
-        """Return the caller, or None if the route is public or its endpoint does this itself.
+        """Return the caller, or None if the route is public or its endpoint authenticates callers.
 
         If the credential is not valid, `extra_headers` gets the CORS headers that let a page read
         the answer.

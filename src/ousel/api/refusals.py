@@ -8,7 +8,7 @@ _BEARER: Final = b"Bearer"
 
 
 class MalformedJson(Refusal):
-    """The body is not one JSON object, is nested too deeply, or has a field twice, once wrongly."""
+    """The body is not one JSON object, is nested too deeply, or has an invalid field twice."""
 
     status = 400
     code = "malformed_json"
@@ -58,7 +58,7 @@ class Unauthorized(ChallengeRefusal):
     cure = "Send `Authorization: Bearer <key>` with a valid key; rotate it in the portal if lost."
 
     def __init__(self, detail: str = "") -> None:
-        """Use one detail for all these cases; only a key of the other mode gets another."""
+        """All wrong keys get the same detail, except those of the other mode (live or test)."""
         super().__init__(detail or "The key is missing, malformed, unknown, expired or revoked.")
 
 

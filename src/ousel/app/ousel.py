@@ -94,7 +94,7 @@ class Ousel:
         ).respond
 
     def _make_trials(self, cookies: Cookies) -> Trials:
-        """Return what sends the calls of the forms in the API reference to this service."""
+        """Return what answers the forms of the API reference: it calls this service itself."""
         keys = SessionDocsKeys(self.services.keys, self.services.apps, cookies)
         return Trials(keys, self)
 

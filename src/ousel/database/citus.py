@@ -106,8 +106,8 @@ async def is_distributed(connection: "asyncpg.Connection[Any]") -> bool:
 def translate_server_failures() -> Iterator[None]:
     """Raise ConnectionResetError if another server of the cluster fails during the block.
 
-    Citus reports some of these failures by other errors. They end the transaction, as the end of
-    the connection itself does.
+    Citus does not report all of these failures as a broken connection. But each of them ends the
+    transaction, as a broken connection does.
     """
     try:
         yield

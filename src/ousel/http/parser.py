@@ -19,10 +19,10 @@ HEADERS_MAX: Final = 100  # trailers included
 CHUNKS_MAX: Final = 1_024
 
 _PIECE_BYTES_MAX: Final = 16 * 1024  # a longer segment is parsed in pieces, to measure the head
-# When a head is complete, `_head_bytes` may be too low by two pieces. The last piece is counted
-# only after it was parsed. The first is not counted if it also contained the end of another request
-# (see `on_message_complete`). If `_head_bytes` is at most the number below, the head is within its
-# limit even with two more pieces, and need not be measured exactly.
+# When a head is complete, `_head_bytes` may lack two of its pieces: the last one, which is counted
+# only after it was parsed, and the first one, which is not counted if the request before ended in
+# it (see `on_message_complete`). If `_head_bytes` is at most the number below, the head is within
+# its limit even with two more pieces, and need not be measured exactly.
 _UNMEASURED_BYTES_MAX: Final = HEAD_BYTES_MAX - 2 * _PIECE_BYTES_MAX
 _SEPARATOR_BYTES: Final = len(b": \r\n")
 
@@ -38,11 +38,11 @@ class RequestParser(asyncio.Protocol, ABC):
         self._parser = httptools.HttpRequestParser(self)
         self._request: Request | None = None  # set once its head has arrived
         self._is_incomplete = False  # a request has begun to arrive and is not complete
-        # How many bytes of the request came before the current piece of input: those of its head,
-        # those around its chunks, and the part of its body that was parsed first.
-        # `_check_unfinished_head` subtracts those of the body.
+        # How many bytes were counted before the current piece of input: the head, the framing of
+        # chunks, and the first part of the body, which `on_body` puts into `request.body`.
+        # `_check_unfinished_head` subtracts that part. Later parts are not counted.
         self._head_bytes = 0
-        self._body_rest = bytearray()  # what follows that part of a body
+        self._body_rest = bytearray()  # the later parts of the body
         self._is_ignoring_input = False  # the connection will be closed
         self._last_active_at = self._loop.time()
 

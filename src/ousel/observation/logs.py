@@ -14,7 +14,7 @@ from ousel.kernel.ids import without_secrets
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats an event as JSON; a secret that was logged by mistake is cut down."""
+    """Formats an event as JSON; of a secret that was logged by mistake, only the handle remains."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:

@@ -13,8 +13,8 @@ async def replace_password(
 
     All sessions but this one end, all browsers but this one are forgotten, a second factor that was
     only proposed is removed, and so is an email that was not confirmed yet. The caller has locked
-    the password. It also records an audit event: a passkey sign-in that began before this event
-    finds it at its end, and is refused.
+    the password. The caller also records an audit event. A passkey sign-in looks for such an event
+    when it finishes, and is refused if there is one since it began.
     """
     await accounts.set_password_hash(transaction, account_id, hashed)
     await store.end_other_sessions(transaction, account_id, session)

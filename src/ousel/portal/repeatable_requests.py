@@ -1,8 +1,8 @@
 """Forms that create an app or issue a key, and are recognized when they are sent twice.
 
-Such a form carries a seed. The new key, and the end of the new app's id, are derived from this seed
-and from the session's secret, so a form that is sent twice yields the same ones. The session's
-secret is part of it so that the form alone reveals no key.
+Such a form carries a seed. The new key, and the last characters of the new app's id, are derived
+from this seed and from the session's secret, so a form that is sent twice yields the same ones. The
+session's secret is part of it so that the form alone reveals no key.
 """
 
 from ousel.partners.rules import RepeatableRequest

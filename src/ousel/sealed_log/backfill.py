@@ -1,9 +1,9 @@
 """The backfill: finds movements that were written without a row for the sealer.
 
-Older versions of Ousel write no such rows. So movements from before the upgrade have none, and in a
-rolling upgrade neither have those that old processes still write after the migration. The backfill
-goes through all entries, some at a time, and finds those that have no leaf and are not waiting for
-one. The log is locked meanwhile, so no leaf is added.
+Older versions of Ousel write no such rows. So two kinds of movements have none: those from before
+the upgrade and, in a rolling upgrade, those that the old version still writes after the migration.
+The backfill goes through all entries, some at a time, and finds those that have no leaf and are not
+waiting for one. The log is locked meanwhile, so no leaf is added.
 """
 
 from collections.abc import Collection

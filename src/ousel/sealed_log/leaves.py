@@ -11,8 +11,8 @@ bits, so nobody can guess a leaf and find its hash in the log.
 
 `debit` and `credit` commit to the two entries: each is SHA-256(salt || hash of the entry), in hex.
 The holder of a receipt gets the salt of their own entry alone. The other entry's hash stays
-hidden, because it covers the other account's balance: two hashes in a row would be enough to find
-that balance by trial.
+hidden, because it covers the other account's balance: with the hashes of two successive entries of
+that account, its balance could be found by trial.
 
 The nonce and both salts are derived from one secret of 16 random bytes, which the server stores
 with the leaf: each is the first 16 bytes of SHA-256(secret || label).

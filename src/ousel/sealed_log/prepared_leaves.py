@@ -65,9 +65,9 @@ class PreparedLeaves:
             count += len(batch)
             at_once += len(batch)
             rows = leaf_rows(batch)
-            if len(rows) == 1:  # a batch with several dates is rare, and is read again
+            if len(rows) == 1:  # others are rare; the sealer reads them from the database
                 self._rows[batch[0].debit.transfer_id] = rows[0]
-            # So many remain only if another process has sealed the oldest.
+            # If there are more, another process has sealed the oldest ones.
             while len(self._rows) > PREPARED_BATCHES_MAX:
                 del self._rows[next(iter(self._rows))]
             if at_once >= MOVEMENTS_AT_ONCE:

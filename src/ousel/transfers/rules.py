@@ -41,7 +41,7 @@ def parse_typed_amount(text: str) -> int:
 def parse_typed_recipient(text: str) -> str:
     """Return the normalized identifier that a person typed; spaces in it do not matter.
 
-    A username may lack its @, unless it could be an account number, complete or mistyped.
+    A username may lack its @, unless it looks like a correct or mistyped account number.
     """
     words = text.split()
     identifier = "".join(words)

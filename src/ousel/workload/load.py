@@ -21,7 +21,7 @@ from typing_extensions import override
 DRAIN_SECONDS_MAX: Final = 60.0
 CONNECT_SECONDS_MAX: Final = 60.0
 ORDER_LENGTH: Final = 1 << 16
-CATCH_UP_SECONDS_MAX: Final = 0.1  # if it is further behind its rate, it makes up for this much
+CATCH_UP_SECONDS_MAX: Final = 0.1  # requests that are later than this are left out
 
 _HEAD_END: Final = b"\r\n\r\n"
 _LENGTH: Final = b"content-length: "
@@ -81,7 +81,7 @@ class _SharedState:
         self.window_start = math.inf
         self.window_end = math.inf
         self.answered_at = 0.0
-        # When the last answer came that counts. If none comes within the window, the first one
+        # The time of the last answer that counts. If none comes within the window, the first one
         # after the window counts.
         self.counted_at = 0.0
         self.latencies: list[float] = []
