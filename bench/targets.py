@@ -135,7 +135,7 @@ def case_targets(samples: Samples, baseline: str) -> Iterator[Target]:
         case = f"{engine} hot 1"
         if {case, FLUSH_CASE, "empty endpoint 1"} <= samples.keys():
             yield Target(
-                f"{case}: median time, relative to a flush and an empty response",
+                f"{case}: median time, relative to the sum of a flush and an empty response",
                 _single_transfer_time(samples, engine),
                 "at most",
                 times_max,

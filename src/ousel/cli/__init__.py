@@ -5,7 +5,7 @@
 - a server and its processes: `operations`, `server`, `supervisor`, `proxies`
 - accounts and apps: `accounts`, `partners`
 - checks and copies: `verify`, `verification`, `export`, `backups`, `receipts`
-- logs and secrets: `log`, `log_keys`, `secrets`
+- the sealed log, and secrets: `log`, `log_keys`, `secrets`
 - trying and measuring: `demo`, `shop`, `until_parent_ends`, `bench`, `top`, `scrapes`
 """
 

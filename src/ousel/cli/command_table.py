@@ -75,7 +75,7 @@ _COMMANDS: Final = (
         "log",
         "ousel.cli.log",
         "log",
-        "Create the key of your log; audit a log, or run a witness for one.",
+        "Create the key that signs your sealed log; audit a log, or run a witness.",
     ),
     (
         "secret",

@@ -35,13 +35,13 @@ from ousel.sealed_log.witness_server import StateUnusable, Witness, serve_witnes
 
 WITNESS_PORT_DEFAULT: Final = 8100
 
-log = command_group("Create the key of your log; audit a log, or run a witness for one.")
+log = command_group("Create the key that signs your sealed log; audit a log, or run a witness.")
 log.add_typer(keys, name="key")
 
 
 @log.callback()
 def group() -> None:
-    """Create the key of your log; audit a log, or run a witness for one."""
+    """Create the key that signs your sealed log; audit a log, or run a witness."""
 
 
 @log.command()

@@ -65,7 +65,8 @@ SETTINGS: Final = {
     "citus.all_modifications_commutative": "on",
     "citus.propagate_set_commands": "local",
     # The entries of two accounts are read from their shards first, and then joined without an
-    # index. Row by row, that would take a time that grows with the square of their number.
+    # index. Without a hash join, each entry of one account would be compared with each of the
+    # other, and the time would grow with the square of their number.
     "enable_hashjoin": "on",
 }
 # A transaction waits for a row on the server that stores the row. That server has its own settings,

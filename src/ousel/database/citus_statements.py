@@ -64,8 +64,8 @@ _TWO_ENTRIES_JOINED: Final = re.compile(
 
 # Statements that must find every row of a list, and the parameter with that list. After a crash, a
 # commit may be finished on one server only. Then a row may still be visible although another
-# transaction has deleted it. A statement that waits for this row does not find it in the end, and
-# the write must be repeated.
+# transaction has deleted it. A statement that needs this row waits until the deletion is finished
+# there too, and then the row is gone. So it finds too few rows, and the write must be repeated.
 _LISTS_OF_ROWS: Final = {"delete batches of movements that are sealed now": "ids"}
 
 # Parameters that only the rewritten statements have; each is computed from the given parameters.

@@ -32,7 +32,7 @@ class CitusTransaction(PostgresTransaction):
     def __init__(
         self, connection: "MonitoredConnection", *unsent: str, follows_unknown_commit: bool = False
     ) -> None:
-        """Send the unsent statements with the first one; only a write has any, such as BEGIN."""
+        """Send the unsent statements, such as BEGIN, before others; only a write has any."""
         super().__init__(connection, *unsent, follows_unknown_commit=follows_unknown_commit)
         self._writes = bool(unsent)
 

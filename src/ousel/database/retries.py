@@ -44,9 +44,9 @@ async def with_retries(
     After a transient failure, nothing was committed, so every attempt may be repeated. After a
     commit whose outcome is unknown, only an attempt that can find out the outcome is repeated: it
     is called with True, and finds what the earlier attempt has written. If it cannot be completed,
-    the caller gets OutcomeUnknown, whatever the error was. An attempt that only waits for locked
-    rows may be repeated more often than others; a caller that has its own way to wait for them
-    sets `repeats_locked` to False.
+    the caller gets OutcomeUnknown, whatever the error was. An attempt that failed only because rows
+    were locked may be repeated more often than others. A caller that waits for locked rows in its
+    own way sets `repeats_locked` to False.
     """
     time = asyncio.get_running_loop().time
     unknown: list[OutcomeUnknown] = []

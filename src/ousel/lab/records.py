@@ -47,7 +47,7 @@ class RehearsalRecord(msgspec.Struct, frozen=True, kw_only=True):
     result: Annotated[
         Result,
         msgspec.Meta(
-            description="Passed if no rule failed and the rules that the rehearsal is about passed."
+            description="Passed if no rule failed, and all that this rehearsal tests have passed."
         ),
     ]
     started_at: Time

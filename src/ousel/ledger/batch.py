@@ -129,8 +129,9 @@ class PostingBatch:
     async def _look_up_recipients(self, transaction: Transaction) -> None:
         """Look up the recipients that are not cached.
 
-        After a commit whose outcome is unknown, an email still names the account that the first
-        attempt found, so that the batch locks the account to which it may have sent the money.
+        After a commit whose outcome is unknown, an email is not looked up again: the batch uses the
+        account that the first attempt found, so that it locks the account to which it may have sent
+        the money.
         """
         known = self._recipients if transaction.follows_unknown_commit else self._cached_recipients
         unknown = {

@@ -263,9 +263,9 @@ def check_pair(debit: Entry, credit: Entry) -> None:
 
 
 def check_head(account: Account | None, computed: Account) -> None:
-    """Check that the stored account has the entries of the computed one.
+    """Check that the stored account has at least as many entries as the computed one.
 
-    If it has no further entries, its balance and hash must also be those of the last one.
+    If it has no more than that, its balance and hash must also be those of the last entry.
     """
     if account is None or account.sequence < computed.sequence:
         raise VerificationFailed(

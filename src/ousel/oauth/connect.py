@@ -58,7 +58,7 @@ class ConnectService:
     def __init__(
         self, database: Database, clock: Clock, notices: EventNotices, issuer: str
     ) -> None:
-        """Work on this database; `issuer` is the server's address, which apps get back."""
+        """Work on this database; redirects to apps contain the server's address, `issuer`."""
         self._database = database
         self._clock = clock
         self._notices = notices

@@ -14,7 +14,7 @@ URL_CHARACTERS_MAX: Final = 2_000
 OVERLAP_SECONDS_DEFAULT: Final = 24 * 3600
 OVERLAP_SECONDS_MAX: Final = 30 * 24 * 3600
 
-# Were other characters allowed, a browser could find another host in an address than Python does.
+# With other characters, a browser and Python could disagree about which part is the host.
 _HOST_AND_PORT: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]*)?|\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 
 
@@ -46,7 +46,7 @@ class Key(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """The key's name and handle, as people see it; it does not authenticate anyone."""
+        """The key's name and handle, which people may see: they do not authenticate anyone."""
         return f"“{self.name}” ({self.handle}…)"
 
     def is_valid_at(self, now: int) -> bool:

@@ -60,8 +60,8 @@ class TooManyAttempts(Refusal):
 class SignInAttempt(msgspec.Struct, frozen=True):
     """An attempt to sign in or to confirm one's identity, and the limits that count it."""
 
-    # What failures are counted for: the password, code or passkey of an account, or the name that
-    # was typed if no account has it.
+    # What the failures are counted against: the password, code or passkey of an account. If no
+    # account has the name that was typed, it is that name.
     subject: str
     account_id: str | None  # None if no account has the name
     source: EventSource

@@ -71,7 +71,7 @@ class ActivityPages:
         emails: EmailConfirmationService,
         portal_url: str,
     ) -> None:
-        """Find movements with this search; payers open links at this portal address."""
+        """Find movements with this search; links for payers begin with this portal address."""
         self._pages = pages
         self._search = search
         self._receipts = receipts

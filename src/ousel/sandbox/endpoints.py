@@ -234,7 +234,9 @@ class SandboxEndpoints:
         amount = micros_from_json(bytes(call.body.amount))
         account = await self._accounts.find(call.body.to, param="to")
         posted = await issue_money(self._posting_queue, self._clock, account, amount)
-        assert isinstance(posted.outcome, Movement), "without a key, nothing is replayed"
+        assert isinstance(posted.outcome, Movement), (
+            "without an idempotency key, nothing is replayed"
+        )
         assert posted.credit_account is not None
         assert posted.debit_account is not None
         record = transfer_record(posted.outcome.credit, posted.credit_account, posted.debit_account)
@@ -242,7 +244,7 @@ class SandboxEndpoints:
 
 
 def _mail_id_after(cursor: str | None) -> str:
-    """Return the id of the message that a page continues after, or refuse any other text."""
+    """Return the id of the message after which the page continues, or refuse the cursor."""
     if cursor is None:
         return AFTER_ALL_MAIL
     mail_id = text_from_cursor(cursor)

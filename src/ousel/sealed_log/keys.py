@@ -129,7 +129,7 @@ class LogKey:
     def create_successor(self, lost: Checkpoint | None = None) -> "LogKey":
         """Return a new key, with a note in which this key names it as its successor.
 
-        If this key has published a checkpoint that the log no longer extends, the note names it.
+        The note also names the lost checkpoint, which was published and is not in the log any more.
         """
         new = new_signing_key(self.origin)
         text = f"{SUCCESSION_FORMAT}\n{self.verifier}\n{new.verifier}\n"

@@ -18,7 +18,7 @@ from ousel.ledger.rules import Movement
 from ousel.sealed_log.leaves import SECRET_BYTES, encode_leaf
 from ousel.sealed_log.merkle import leaf_hash
 
-PREPARED_BATCHES_MAX: Final = 1_000
+PREPARED_BATCHES_MAX: Final = 1_000  # more remain only if another process seals
 MOVEMENTS_AT_ONCE: Final = 64  # computing their leaves takes less than a millisecond
 
 
@@ -65,9 +65,8 @@ class PreparedLeaves:
             count += len(batch)
             at_once += len(batch)
             rows = leaf_rows(batch)
-            if len(rows) == 1:  # others are rare; the sealer reads them from the database
+            if len(rows) == 1:  # a batch with several dates is rare; the sealer reads it again
                 self._rows[batch[0].debit.transfer_id] = rows[0]
-            # If there are more, another process has sealed the oldest ones.
             while len(self._rows) > PREPARED_BATCHES_MAX:
                 del self._rows[next(iter(self._rows))]
             if at_once >= MOVEMENTS_AT_ONCE:

@@ -1,8 +1,8 @@
 """The newest checkpoint that was published, kept in a file outside the database.
 
 A database that was restored from a backup lacks the checkpoints that were published after the
-backup was written. Readers have seen them, so a server does not continue a log that contradicts
-them, until the operator has declared this publicly with `ousel log key new --restored`.
+backup was written. Readers have seen them. So a server does not continue a log that contradicts
+them until the operator has declared the loss publicly with `ousel log key new --restored`.
 """
 
 import asyncio

@@ -30,8 +30,8 @@ TICK_SECONDS: Final = 0.25
 POLL_SECONDS: Final = 1.0  # between two polls for what other processes have written
 STEP_BATCHES_MAX: Final = 256
 STEP_BATCHES_MIN: Final = 8
-# A step takes batches until it has this many movements, or this many whose leaves must be computed
-# in its transaction. Either occupies the event loop for about 3 ms.
+# A step takes batches until it has STEP_MOVEMENTS movements, or STEP_UNPREPARED_MOVEMENTS whose
+# leaves must be computed in its transaction. Either occupies the event loop for about 3 ms.
 STEP_MOVEMENTS: Final = 1_024
 STEP_UNPREPARED_MOVEMENTS: Final = 256
 BACKFILL_POLL_SECONDS: Final = 600.0  # between two polls for movements without a row

@@ -22,7 +22,7 @@ _LEVEL_MAX: Final = 63
 
 
 class TileKey(msgspec.Struct, frozen=True, gc=False):
-    """The place of a tile, under which it is stored while hashes are added to it."""
+    """The place of a tile. The tile is stored under it, however many hashes it has so far."""
 
     level: int
     index: int

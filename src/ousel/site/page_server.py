@@ -93,7 +93,7 @@ class PageServer:
     async def problem(self, refusal: Refusal, request: Request, request_id: str) -> Answer:
         """Return the page for a refusal that happened before any route was found."""
         visit = self._anonymous_visit(request, "", request_id)
-        with contextlib.suppress(Refusal):  # show the page as if the visitor were signed out
+        with contextlib.suppress(Refusal):  # if this fails, the visitor counts as signed out
             visit = await self._identify(visit, {})
             visit = msgspec.structs.replace(visit, query=read_query(request))
         return self._problem_page(refusal, visit)

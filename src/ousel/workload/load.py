@@ -21,7 +21,7 @@ from typing_extensions import override
 DRAIN_SECONDS_MAX: Final = 60.0
 CONNECT_SECONDS_MAX: Final = 60.0
 ORDER_LENGTH: Final = 1 << 16
-CATCH_UP_SECONDS_MAX: Final = 0.1  # requests that are later than this are left out
+CATCH_UP_SECONDS_MAX: Final = 0.1  # a request whose turn was longer ago is not sent at all
 
 _HEAD_END: Final = b"\r\n\r\n"
 _LENGTH: Final = b"content-length: "
@@ -96,7 +96,7 @@ class _SharedState:
         self._warm_at = time.perf_counter() + plan.warm_seconds
 
     def start_window_when_warm(self, now: float) -> None:
-        """Start the window once it is warm and there are as many answers as connections."""
+        """Start the window after the warm-up, once there are as many answers as connections."""
         if now >= self._warm_at and self.answers.total() >= self._plan.connections:
             self.window_start = now
             self.window_end = now + self._plan.seconds

@@ -55,6 +55,6 @@ def _read_charge(
 
 
 def _pause_seconds(settings: CallSettings, poll: int, left_seconds: float) -> float:
-    """Return a random pause: half to all of this poll's delay, but at most the time left."""
+    """Return a random pause of at least half of this poll's delay, but at most the time left."""
     pause_seconds = PAUSES.delay_seconds(poll, 0.5 + settings.random_share() / 2)
     return min(pause_seconds, max(left_seconds, 0.0))
