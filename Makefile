@@ -10,11 +10,11 @@ INSTALL := umask 022 && $(BIN)/pip install --quiet
 export PYTHONDONTWRITEBYTECODE :=
 
 # One more than the cores of a small machine, so that a test can run while others wait.
-WORKERS := 3
+QUICK_WORKERS := 3
 # Slow tests wait more: for servers, browsers and elections.
-SLOW_WORKERS := 6
+WORKERS := 6
 
-.PHONY: help demo test check types whole quick client-matrix clients cluster citus faults fuzz mutants audit bench growth \
+.PHONY: help demo test check format types whole quick every client-matrix clients cluster citus faults fuzz mutants audit bench growth \
 	screenshots docs lock fresh-machine container clean
 
 help: ## List the targets
@@ -23,13 +23,17 @@ help: ## List the targets
 demo: .venv/demo ## Set up and run a sandbox with a demo shop
 	$(BIN)/ousel demo
 
-test: check .venv/cluster ## Set up and run all tests
-	$(BIN)/pytest -n $(SLOW_WORKERS) --dist loadfile --no-loadscope-reorder -m "slow" --durations=5
+test: .venv/bench .venv/cluster ## Set up and run all tests and checks
+	@$(MAKE) --no-print-directory format
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line every whole types
 
 check: .venv/bench ## Check format, lint, types and layers, and run the quick tests
+	@$(MAKE) --no-print-directory format
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync quick whole types
+
+format: .venv/bench
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync quick whole types
 
 types: .venv/bench
 	$(BIN)/mypy
@@ -41,10 +45,13 @@ whole: .venv/bench
 PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py charge_rules.py)
 WHOLE := kernel.money kernel.ids kernel.account_numbers ledger.rules
 
-# `make check` leaves some tests on PostgreSQL to `make test`: see tests/support/engines.py.
-test: export OUSEL_TESTS := all
+# This leaves some tests on PostgreSQL to `make test`: see tests/support/engines.py.
 quick: .venv/bench
-	OUSEL_TESTS=$(or $(OUSEL_TESTS),check) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE))
+	OUSEL_TESTS=check $(BIN)/pytest -n $(QUICK_WORKERS) --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE))
+
+# The slow tests start first, and the quick ones keep the cores busy to the end.
+every: .venv/bench .venv/cluster
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=5 $(addprefix --ignore=,$(PURE))
 
 client-matrix: ## Test the client on every installed Python
 	@scripts/client-matrix

@@ -78,7 +78,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "Journeys
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run the longest files first, and some tests on one engine only."""
+    """Run slow tests first, those in the longest files before all, and some on one engine only."""
     needless = {item for item in items if _is_on_postgres(item) and _needs_one_engine(item)}
     config.hook.pytest_deselected(items=list(needless))
     items[:] = sorted((item for item in items if item not in needless), key=_position)
@@ -97,9 +97,9 @@ def _needs_one_engine(item: pytest.Item) -> bool:
     return "one_engine" in item.keywords or (IS_CHECK and is_elsewhere)
 
 
-def _position(item: pytest.Item) -> int:
+def _position(item: pytest.Item) -> tuple[bool, int]:
     found = (index for index, path in enumerate(LONGEST_FIRST) if item.nodeid.startswith(path))
-    return next(found, len(LONGEST_FIRST))
+    return "slow" not in item.keywords, next(found, len(LONGEST_FIRST))
 
 
 def pytest_collection_finish() -> None:
