@@ -25,7 +25,7 @@ demo: .venv/demo ## Set up and run a sandbox with a demo shop
 
 test: .venv/bench .venv/cluster ## Set up and run all tests and checks
 	@$(MAKE) --no-print-directory format
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line every whole types
+	@$(MAKE) --no-print-directory --jobs=3 every whole types
 
 check: .venv/bench ## Check format, lint, types and layers, and run the quick tests
 	@$(MAKE) --no-print-directory format

@@ -78,7 +78,7 @@ LOCAL_SETTINGS: Final = "DO $$BEGIN SET LOCAL lock_timeout = '1500ms'; END$$"
 _SERVER_FAILURES: Final = (
     asyncpg.InternalServerError,
     asyncpg.InvalidTransactionStateError,  # a connection of the transaction cannot be used
-    asyncpg.ObjectNotInPrerequisiteStateError,  # the object may be a server
+    asyncpg.ObjectNotInPrerequisiteStateError,  # Citus also raises it if a server is not ready
     asyncpg.UnknownPostgresError,  # Citus' own code: a server has lost an intermediate result
 )
 

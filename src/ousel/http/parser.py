@@ -21,8 +21,8 @@ CHUNKS_MAX: Final = 1_024
 _PIECE_BYTES_MAX: Final = 16 * 1024  # a longer segment is parsed in pieces, to measure the head
 # `_head_bytes` may be too low by two pieces of input when a head is complete. The piece that is
 # being parsed is counted only afterwards. And a piece that contains the end of the previous request
-# is not counted for this one (see `on_message_complete`). So if it is at most the following number,
-# the head cannot exceed its limit, and is not measured exactly.
+# is not counted for this one (see `on_message_complete`). So while `_head_bytes` is at most
+# `_UNMEASURED_BYTES_MAX`, the head cannot exceed its limit, and need not be measured exactly.
 _UNMEASURED_BYTES_MAX: Final = HEAD_BYTES_MAX - 2 * _PIECE_BYTES_MAX
 _SEPARATOR_BYTES: Final = len(b": \r\n")
 
@@ -38,9 +38,8 @@ class RequestParser(asyncio.Protocol, ABC):
         self._parser = httptools.HttpRequestParser(self)
         self._request: Request | None = None  # set once its head has arrived
         self._is_incomplete = False  # a request has begun to arrive and is not complete
-        # The bytes of this request so far, without the current piece of input and without the body.
-        # Only the first part of the body, `request.body`, is included: `_check_unfinished_head`
-        # subtracts it.
+        # The bytes of this request so far, without the current piece of input. Of the body, only
+        # the first part is counted, `request.body`, and `_check_unfinished_head` subtracts it.
         self._head_bytes = 0
         self._body_rest = bytearray()  # the later parts of the body
         self._is_ignoring_input = False  # the connection will be closed

@@ -31,8 +31,8 @@ from ousel.lab.rules import (
 REPEATS_MAX: Final = 2
 PAUSES_MIN: Final = 3  # fewer pauses say nothing about backoff, because each may be random
 TOLERANCE_MICROS: Final = MICROS_PER_SECOND // 10  # timers of a client may run slightly fast
-# The sum of a client's n pauses must be at least n * n times this value. A client with exponential
-# backoff and full jitter, whose first pause is at most 0.2 seconds, practically always reaches it.
+# The sum of a client's n pauses must be at least n * n times this value. Exponential backoff with
+# full jitter practically always reaches it if the first pause is drawn from 0 to 0.2 seconds.
 PAUSE_MICROS: Final = MICROS_PER_SECOND // 100
 
 Verdict = Literal["passed", "failed", "not_shown"]

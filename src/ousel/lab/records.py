@@ -47,7 +47,7 @@ class RehearsalRecord(msgspec.Struct, frozen=True, kw_only=True):
     result: Annotated[
         Result,
         msgspec.Meta(
-            description="Passed if no rule failed, and all that this rehearsal tests have passed."
+            description="Passed if no rule failed and every rule that is tested here has passed."
         ),
     ]
     started_at: Time

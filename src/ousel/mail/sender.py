@@ -23,7 +23,7 @@ DELIVERY_SECONDS_MAX: Final = 60.0
 CLAIM_SECONDS: Final = 180
 STOP_SECONDS_MAX: Final = 5.0  # how long a stop waits for the message that is being sent
 RECORD_SECONDS: Final = 1.0  # between two attempts to record what became of a message
-RECORD_ATTEMPTS_MAX: Final = 60  # with a delivery, they take less time than the claim lasts
+RECORD_ATTEMPTS_MAX: Final = 60  # all of them, and the delivery, end before the claim does
 
 _log = EventLogger()
 

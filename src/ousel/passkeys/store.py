@@ -79,7 +79,7 @@ async def passkeys_of(transaction: Transaction, account_id: str) -> list[Passkey
 
 
 async def passkeys_by_credential(transaction: Transaction, credential_id: str) -> list[Passkey]:
-    """Return the passkeys that have this credential id: one, unless somebody copied it."""
+    """Return the passkeys with this credential id; a stranger may register the same id again."""
     rows = await transaction.fetch(PASSKEYS_BY_CREDENTIAL, credential_id=credential_id)
     return [Passkey(*row) for row in rows]
 

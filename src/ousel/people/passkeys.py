@@ -220,7 +220,8 @@ class PasskeyService:
     ) -> _AnsweredChallenge:
         """Use up the challenge, even if the answer is wrong; return its time, and the passkey.
 
-        The check of the answer runs on a thread, which no transaction may wait for.
+        This is a transaction of its own: the check of the answer follows on a thread, and no
+        transaction may wait for a thread.
         """
 
         async def work(transaction: Transaction) -> _AnsweredChallenge | None:

@@ -154,7 +154,7 @@ def read_key(path: Path, origin: str) -> LogKey | None:
         raise LogKeyUnusable(f"the log key {path} cannot be read: {reason}") from None
     private, *notes = text.strip().split(_SEPARATOR)
     try:
-        # The file names the address at which the key was made. The name of this log replaces it.
+        # The file also has the name that the log had when the key was made; it is not used.
         *_, material = private.split("+", 4)
         seed = from_base64(material)[1:]
         return LogKey(SigningKey(origin, seed), tuple(f"{each}\n" for each in notes))

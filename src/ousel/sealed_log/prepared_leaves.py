@@ -18,7 +18,8 @@ from ousel.ledger.rules import Movement
 from ousel.sealed_log.leaves import SECRET_BYTES, encode_leaf
 from ousel.sealed_log.merkle import leaf_hash
 
-PREPARED_BATCHES_MAX: Final = 1_000  # more remain only if another process seals
+# While another process does the sealing, leaves pile up; then the oldest batches are dropped.
+PREPARED_BATCHES_MAX: Final = 1_000
 MOVEMENTS_AT_ONCE: Final = 64  # computing their leaves takes less than a millisecond
 
 

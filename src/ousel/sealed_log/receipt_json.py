@@ -61,7 +61,7 @@ def as_served(content: bytes) -> bytes:
     try:
         if any(_dump(receipt, texts, layout) == content for layout in _OTHER_LAYOUTS):
             return _dump(receipt, served, _SERVED_LAYOUT)
-    except (TypeError, UnicodeError):  # a fraction or a lone surrogate, which no receipt has
+    except (TypeError, UnicodeError):  # something that no receipt has, such as a lone surrogate
         pass
     return content
 

@@ -1,4 +1,4 @@
-"""Verification of the sealed log: its leaves against the entries, and its tiles against both.
+"""Verification of the sealed log: leaves are computed again, and the stored tiles must match.
 
 The whole log is verified with the whole ledger. If an older checkpoint is given, only the leaves
 after it are verified. For the leaves before it, it is enough that the log still begins with them.
