@@ -61,7 +61,7 @@ _NOTHING_SHARED: Final = (
 )
 _SHORT_READS: Final = (
     "Without transfers, a read usually takes 0.5 to 2 ms. During transfers, it waits for the batch"
-    " in progress and for a core. Instead, a target above bounds the longest read."
+    " in progress and for a core. The table above has a target for the longest read instead."
 )
 
 # A case, the case with which its rate is compared, what the ratio must be at least, and why we do

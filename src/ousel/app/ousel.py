@@ -94,7 +94,7 @@ class Ousel:
         ).respond
 
     def _make_trials(self, cookies: Cookies) -> Trials:
-        """Return what answers the forms of the API reference: it calls this service itself."""
+        """Return what runs the calls that people try in the API reference, on this service."""
         keys = SessionDocsKeys(self.services.keys, self.services.apps, cookies)
         return Trials(keys, self)
 

@@ -32,9 +32,9 @@ CHARGES: Final = Table(
         "transfer_id text",
     ),
 )
-# Updates find a charge by its id alone. With the account's id as well, PostgreSQL without
-# statistics may choose an index that has other columns between the two, and read all charges of
-# the account.
+# Updates find a charge by its id alone. If they also used the account's id, PostgreSQL without
+# statistics might choose an index that begins with the account and the time, and read all charges
+# of the account.
 _UPDATE_KEY: Final = ("id text",)
 EXPIRIES: Final = Table("charges", key=_UPDATE_KEY, columns=("status text",))
 CANCELLATIONS: Final = Table(

@@ -1,4 +1,4 @@
-"""Docs keys: the partner keys of a sandbox that the API reference shows to their owners."""
+"""Docs keys: partner keys that people issue on the pages of a sandbox's API reference."""
 
 from typing import Protocol
 

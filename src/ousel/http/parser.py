@@ -38,8 +38,9 @@ class RequestParser(asyncio.Protocol, ABC):
         self._parser = httptools.HttpRequestParser(self)
         self._request: Request | None = None  # set once its head has arrived
         self._is_incomplete = False  # a request has begun to arrive and is not complete
-        # The bytes of this request so far, without the current piece of input. Of the body, only
-        # the first part is counted, `request.body`, and `_check_unfinished_head` subtracts it.
+        # How many bytes of this request have arrived, without the current piece of input. `on_body`
+        # takes the later parts of the body out of this number. The first part, `request.body`,
+        # stays in it, and `_check_unfinished_head` subtracts it.
         self._head_bytes = 0
         self._body_rest = bytearray()  # the later parts of the body
         self._is_ignoring_input = False  # the connection will be closed
@@ -173,8 +174,8 @@ class RequestParser(asyncio.Protocol, ABC):
         """Hand the complete request on, unless it was refused earlier for its size."""
         request = self._request
         self._is_incomplete = False
-        # The rest of this piece may begin the next request. `_check_unfinished_head` will count the
-        # whole piece for that request, so its count starts below zero.
+        # The rest of this piece may begin the next request, and `_check_unfinished_head` will add
+        # the length of the whole piece. To make up for that, the count starts below zero.
         self._head_bytes = -_PIECE_BYTES_MAX
         if request is not None and request.body is not None:
             if self._body_rest:

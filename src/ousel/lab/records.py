@@ -47,7 +47,7 @@ class RehearsalRecord(msgspec.Struct, frozen=True, kw_only=True):
     result: Annotated[
         Result,
         msgspec.Meta(
-            description="Passed if no rule failed and every rule that is tested here has passed."
+            description="Passed if no rule failed and each rule of the rehearsal was shown."
         ),
     ]
     started_at: Time

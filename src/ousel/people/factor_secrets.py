@@ -119,7 +119,7 @@ class FactorSecrets:
         return key_id
 
     async def encrypt_all(self) -> tuple[int, int]:
-        """Encrypt all secrets with the present key; return how many were changed or unreadable.
+        """Encrypt all secrets with the present key; count those that changed, and the unreadable.
 
         The key may change meanwhile. Each transaction uses the one that is recorded then.
         """

@@ -74,7 +74,7 @@ async def propose_factor(transaction: Transaction, account_id: str, secret: str)
 async def secrets_of_other_keys(
     transaction: Transaction, key_id: str, after: str, limit: int
 ) -> list[tuple[str, str]]:
-    """Return some accounts after this one, with the secrets that this key has not encrypted."""
+    """Return secrets that another key has encrypted, each with its account, after this account."""
     rows = await transaction.fetch(
         SECRETS_OF_OTHER_KEYS, pattern=f"{key_id}.%", after=after, limit=limit
     )

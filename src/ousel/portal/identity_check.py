@@ -44,7 +44,7 @@ class IdentityCheckPages:
         self._identity_checks = identity_checks
 
     def routes(self) -> list[PageRoute]:
-        """Return the routes of checks that are needed by pages without a form."""
+        """Return the routes of the check itself: one continues, one gives options for passkeys."""
         return [
             PageRoute(method="POST", path=PATH, answer=self.continue_to_page),
             PageRoute(method="POST", path=OPTIONS_PATH, answer=self.passkey_options),

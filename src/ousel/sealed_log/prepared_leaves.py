@@ -24,7 +24,7 @@ MOVEMENTS_AT_ONCE: Final = 64  # computing their leaves takes less than a millis
 
 
 class LeafRow(msgspec.Struct, frozen=True):
-    """The leaves of movements with the same date, which share a row of `sealed_batches`."""
+    """The leaves of movements with the same `created_at`, which share a row of `sealed_batches`."""
 
     date: int
     places: str
@@ -33,7 +33,7 @@ class LeafRow(msgspec.Struct, frozen=True):
 
 
 def leaf_rows(movements: Iterable[Movement]) -> list[LeafRow]:
-    """Return the leaves of these movements, in the order of their dates."""
+    """Return the leaves of these movements, in the order of `created_at`."""
     by_date = groupby(sorted(movements, key=_date), key=_date)
     return [_leaf_row(date, list(group)) for date, group in by_date]
 
@@ -66,7 +66,7 @@ class PreparedLeaves:
             count += len(batch)
             at_once += len(batch)
             rows = leaf_rows(batch)
-            if len(rows) == 1:  # a batch with several dates is rare; the sealer reads it again
+            if len(rows) == 1:  # several times in a batch are rare; the sealer reads it again
                 self._rows[batch[0].debit.transfer_id] = rows[0]
             while len(self._rows) > PREPARED_BATCHES_MAX:
                 del self._rows[next(iter(self._rows))]

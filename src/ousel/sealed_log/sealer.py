@@ -34,7 +34,9 @@ STEP_BATCHES_MIN: Final = 8
 # leaves must be computed in its transaction. Either occupies the event loop for about 3 ms.
 STEP_MOVEMENTS: Final = 1_024
 STEP_UNPREPARED_MOVEMENTS: Final = 256
-BACKFILL_POLL_SECONDS: Final = 600.0  # between two polls for movements without a row
+BACKFILL_POLL_SECONDS: Final = (
+    600.0  # between two searches for movements that have no row for the sealer
+)
 UNUSABLE_KEY_SECONDS: Final = 60.0  # before another attempt with a wrong key
 # After it has sealed everything, the sealer pauses this many times as long as its last step took,
 # so that it seals many movements at once.
@@ -141,8 +143,8 @@ async def _seal_some(
     if head.size < holder.size_seen:  # the database went back: see `published`
         return SealingStep(0, is_last=True)
     must_sign = key is not None and key.needs_new_checkpoint(head.checkpoint)
-    # The entries are read first. So each one that was written with a row has either been sealed, or
-    # its row is among the batches that are read next.
+    # The entries are read before the unsealed batches. So a movement that has a row for the sealer
+    # has either been sealed, or is in one of the batches that are read next.
     page = await backfill.next_page(transaction, head) if head.is_backfilling else []
     batches = await unsealed_batches(transaction, batches_wanted)
     has_all_batches = len(batches) < batches_wanted

@@ -156,7 +156,7 @@ async def add_batches(
 ) -> None:
     """Insert batches of sealed movements.
 
-    A row has the index of its first leaf, the date, the places of the movements, and their secrets.
+    A row has the index of its first leaf, `created_at`, and the movements' places and secrets.
     """
     await transaction.insert(
         SEALED_BATCHES,
@@ -167,7 +167,7 @@ async def add_batches(
 async def sealed_on(
     transaction: Transaction, dates: Collection[int]
 ) -> dict[tuple[str, int], SealedMovement]:
-    """Return the sealed movements with one of these dates, by the place of each entry."""
+    """Return the sealed movements that were created at these times, by the place of each entry."""
     rows = await transaction.fetch(BATCHES_OF_DATES, dates=list(dates))
     found: dict[tuple[str, int], SealedMovement] = {}
     for row in rows:

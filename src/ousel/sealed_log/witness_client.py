@@ -70,7 +70,9 @@ class WitnessClient:
         for _ in range(ATTEMPTS_MAX):
             if self._size > checkpoint.size:
                 seen, self._size = self._size, 0
-                raise WitnessRefused(f"it has seen {leaf_count(seen)}, more than {checkpoint.size}")
+                raise WitnessRefused(
+                    f"it has cosigned a log of {leaf_count(seen)}, and this is shorter"
+                )
             proof = await make_proof(self._size, checkpoint.size)
             body = AddCheckpoint(self._size, proof, note).encode()
             answer = await run_on_thread("witness", partial(request, url, body))
@@ -82,10 +84,10 @@ class WitnessClient:
             if answer.status != _CONFLICT or size is None:
                 raise WitnessRefused(_describe(answer.status, answer.content))
             self._size = int(size[1])
-        raise WitnessRefused("it gives another size each time")
+        raise WitnessRefused("each time, it names another size of the log that it has cosigned")
 
     def _cosignature(self, note: str, lines: bytes) -> str:
-        """Return the line that the witness's key signed, of all that it sent."""
+        """Return the first of these lines that has a correct signature of the witness."""
         key = self.address.key
         for line in lines.decode("utf-8", "replace").splitlines(keepends=True):
             if line.startswith(f"— {key.name} "):

@@ -48,7 +48,7 @@ class AddCheckpoint(msgspec.Struct, frozen=True):
 
 
 class WitnessAnswer(msgspec.Struct, frozen=True):
-    """The answer of a witness. It must store `cosigned`, if there is one, before it answers."""
+    """The answer of a witness, which must store `cosigned`, if there is one, before it is sent."""
 
     status: int
     body: str

@@ -21,7 +21,7 @@ from typing_extensions import override
 DRAIN_SECONDS_MAX: Final = 60.0
 CONNECT_SECONDS_MAX: Final = 60.0
 ORDER_LENGTH: Final = 1 << 16
-CATCH_UP_SECONDS_MAX: Final = 0.1  # a turn to send that was missed by more is skipped
+CATCH_UP_SECONDS_MAX: Final = 0.1  # a turn to send that is later than this is skipped
 
 _HEAD_END: Final = b"\r\n\r\n"
 _LENGTH: Final = b"content-length: "
