@@ -181,10 +181,11 @@ class CheckoutPages:
     def _was_just_paid(self, checkout: Checkout) -> bool:
         """Return whether the charge was just paid, and the payer's account is not signed in here.
 
-        So the viewer is not the payer, or has paid on another device. Then the page may redirect to
-        the partner. The result is False for the merchant, who is not to be redirected.
-        It is also False after a longer time, because otherwise a link to the page of any paid
-        charge could be used to send people to the partner's address.
+        So the viewer is somebody else, or is the payer, who has paid on another device and is not
+        signed in on this one. Then the page may redirect to the partner. The result is False for
+        the merchant, who is not to be redirected. It is also False after a longer time, because
+        otherwise a link to the page of any paid charge could be used to send people to the
+        partner's address.
         """
         paid_at = checkout.charge.paid_at
         if checkout.state != "paid" or paid_at is None or checkout.is_own:

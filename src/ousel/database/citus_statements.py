@@ -1,9 +1,9 @@
 """Rewrites statements for Citus: names the shards that they need, and replaces some joins.
 
 Citus chooses the shards of a statement by the values that the statement gives for the distribution
-column. It does not see the values in a list of rows that is joined, so they are given once more, as
-a list. It joins accounts only with rows of the same account. So the accounts to which rows refer
-are read by a second statement.
+column. If these values come from a list of rows that is joined, Citus does not see them, so the
+statement repeats them in a condition, `= ANY(…)`. Citus joins accounts only with rows of the same
+account. So the accounts to which rows refer are read by a second statement.
 """
 
 import re

@@ -19,9 +19,9 @@ HEADERS_MAX: Final = 100  # trailers included
 CHUNKS_MAX: Final = 1_024
 
 _PIECE_BYTES_MAX: Final = 16 * 1024  # a longer segment is parsed in pieces, to measure the head
-# `_head_bytes` may be too low by two pieces of input when a head is complete. The piece that is
-# being parsed is counted only afterwards. And a piece that contains the end of the previous request
-# is not counted for this one (see `on_message_complete`). So while `_head_bytes` is at most
+# When a head is complete, `_head_bytes` may lack two pieces of input: the one that is being parsed,
+# which is counted only afterwards, and the one in which the previous request ended, which is not
+# counted for this request (see `on_message_complete`). So while `_head_bytes` is at most
 # `_UNMEASURED_BYTES_MAX`, the head cannot exceed its limit, and need not be measured exactly.
 _UNMEASURED_BYTES_MAX: Final = HEAD_BYTES_MAX - 2 * _PIECE_BYTES_MAX
 _SEPARATOR_BYTES: Final = len(b": \r\n")

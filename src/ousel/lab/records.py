@@ -47,7 +47,7 @@ class RehearsalRecord(msgspec.Struct, frozen=True, kw_only=True):
     result: Annotated[
         Result,
         msgspec.Meta(
-            description="Passed if no rule failed and each rule of the rehearsal was shown."
+            description="Passed if no rule failed and all rules of this rehearsal have passed."
         ),
     ]
     started_at: Time

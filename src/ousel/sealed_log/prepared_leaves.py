@@ -66,7 +66,9 @@ class PreparedLeaves:
             count += len(batch)
             at_once += len(batch)
             rows = leaf_rows(batch)
-            if len(rows) == 1:  # several times in a batch are rare; the sealer reads it again
+            # Movements of one batch rarely differ in `created_at`. If they do, they are not
+            # prepared, and the sealer reads them from the database.
+            if len(rows) == 1:
                 self._rows[batch[0].debit.transfer_id] = rows[0]
             while len(self._rows) > PREPARED_BATCHES_MAX:
                 del self._rows[next(iter(self._rows))]

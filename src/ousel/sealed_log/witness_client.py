@@ -84,7 +84,9 @@ class WitnessClient:
             if answer.status != _CONFLICT or size is None:
                 raise WitnessRefused(_describe(answer.status, answer.content))
             self._size = int(size[1])
-        raise WitnessRefused("each time, it names another size of the log that it has cosigned")
+        raise WitnessRefused(
+            "at each attempt, it named another size as the last that it has cosigned"
+        )
 
     def _cosignature(self, note: str, lines: bytes) -> str:
         """Return the first of these lines that has a correct signature of the witness."""

@@ -48,7 +48,10 @@ class AddCheckpoint(msgspec.Struct, frozen=True):
 
 
 class WitnessAnswer(msgspec.Struct, frozen=True):
-    """The answer of a witness, which must store `cosigned`, if there is one, before it is sent."""
+    """The answer of a witness.
+
+    If `cosigned` is set, the witness must store it before it sends the answer.
+    """
 
     status: int
     body: str
