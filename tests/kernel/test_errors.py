@@ -9,6 +9,7 @@ from ousel.kernel.errors import (
     OutcomeUnknown,
     Refusal,
     all_refusals,
+    release_frames,
 )
 
 
@@ -39,3 +40,27 @@ def test_statuses_agree_with_their_meaning() -> None:
     """What the caller can mend is a 4xx; what only time mends is a 503."""
     assert {InvalidAmount.status, InvalidField.status} == {400}
     assert {DatabaseUnavailable.status, OutcomeUnknown.status} == {503}
+
+
+def test_an_error_that_was_dealt_with_keeps_no_frame() -> None:
+    """Neither does the error that caused it, nor the one that came before."""
+
+    def refuse() -> None:
+        try:
+            int("x")
+        except ValueError:
+            next(iter(()))
+
+    try:
+        try:
+            refuse()
+        except StopIteration as error:
+            raise InvalidField("note is too long.") from error
+    except InvalidField as refusal:
+        release_frames(refusal)
+        cause = refusal.__cause__
+        assert cause is not None
+        assert cause.__context__ is not None
+        errors = (refusal, cause, cause.__context__)
+
+    assert [each.__traceback__ for each in errors] == [None] * 3

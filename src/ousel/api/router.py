@@ -25,7 +25,7 @@ from ousel.http.messages import (
 )
 from ousel.http.refusals import InternalError, MethodNotAllowed, NotFound
 from ousel.kernel.deadlines import set_deadline
-from ousel.kernel.errors import Refusal
+from ousel.kernel.errors import Refusal, release_frames
 from ousel.kernel.logs import EventLogger
 from ousel.kernel.settings import Settings
 
@@ -157,7 +157,9 @@ class Router:
                     code=refusal.code,
                     cause=cause,
                 )
-            return problem_answer(refusal, request_id, self._docs_url, tuple(headers))
+            answer = problem_answer(refusal, request_id, self._docs_url, tuple(headers))
+            release_frames(refusal)
+            return answer
         except AnswerDropped:
             raise
         except Exception:  # noqa: BLE001 - whatever failed, the caller gets an answer

@@ -41,6 +41,18 @@ class Refusal(Exception):
         self.members = members or {}
 
 
+def release_frames(error: BaseException) -> None:
+    """Remove the traceback of an error that was dealt with, and those of the errors before it.
+
+    A frame often has the error in a variable, so the two keep each other in memory until the
+    garbage collector finds them. After thousands of refusals, that took it 50 milliseconds.
+    """
+    earlier: BaseException | None = error
+    while earlier is not None:
+        earlier.__traceback__ = None
+        earlier = earlier.__cause__ or earlier.__context__
+
+
 class InvalidAmount(Refusal):
     """The amount is not a JSON number, or it is out of range, or has too many decimals."""
 
