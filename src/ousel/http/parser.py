@@ -19,10 +19,10 @@ HEADERS_MAX: Final = 100  # trailers included
 CHUNKS_MAX: Final = 1_024
 
 _PIECE_BYTES_MAX: Final = 16 * 1024  # a longer segment is parsed in pieces, to measure the head
-# When a head is complete, `_head_bytes` may lack two pieces of input: the one that is being parsed,
-# which is counted only afterwards, and the one in which the previous request ended, which is not
-# counted for this request (see `on_message_complete`). So while `_head_bytes` is at most
-# `_UNMEASURED_BYTES_MAX`, the head cannot exceed its limit, and need not be measured exactly.
+# When a head is complete, `_head_bytes` (see below) is too low by up to two pieces. The piece that
+# is being parsed is added only afterwards. The piece in which the previous request ended, and this
+# one began, is not added at all. So if `_head_bytes` is at most the following number, the head is
+# within its limit, and need not be measured exactly.
 _UNMEASURED_BYTES_MAX: Final = HEAD_BYTES_MAX - 2 * _PIECE_BYTES_MAX
 _SEPARATOR_BYTES: Final = len(b": \r\n")
 

@@ -85,7 +85,7 @@ class WitnessClient:
                 raise WitnessRefused(_describe(answer.status, answer.content))
             self._size = int(size[1])
         raise WitnessRefused(
-            "at each attempt, it named another size as the last that it has cosigned"
+            "each time, it gave a different size for the last checkpoint that it cosigned"
         )
 
     def _cosignature(self, note: str, lines: bytes) -> str:
