@@ -2,6 +2,8 @@
 
 from typing import cast
 
+import pytest
+
 from ousel.kernel.errors import (
     DatabaseUnavailable,
     InvalidAmount,
@@ -45,22 +47,24 @@ def test_statuses_agree_with_their_meaning() -> None:
 def test_an_error_that_was_dealt_with_keeps_no_frame() -> None:
     """Neither does the error that caused it, nor the one that came before."""
 
-    def refuse() -> None:
+    def fail() -> None:
         try:
             int("x")
         except ValueError:
             next(iter(()))
 
-    try:
+    def refuse() -> None:
         try:
-            refuse()
+            fail()
         except StopIteration as error:
             raise InvalidField("note is too long.") from error
-    except InvalidField as refusal:
-        release_frames(refusal)
-        cause = refusal.__cause__
-        assert cause is not None
-        assert cause.__context__ is not None
-        errors = (refusal, cause, cause.__context__)
 
+    with pytest.raises(InvalidField) as raised:
+        refuse()
+    release_frames(raised.value)
+
+    cause = raised.value.__cause__
+    assert cause is not None
+    assert cause.__context__ is not None
+    errors = (raised.value, cause, cause.__context__)
     assert [each.__traceback__ for each in errors] == [None] * 3

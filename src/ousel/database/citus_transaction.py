@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from ousel.database.primary import MonitoredConnection
 
 _NULL: Final = "NULL"
-# The sealed log looks for missing movements with these statements. If it saw the entries of a
+# The sealed log looks for missing movements with this statement. If it saw the entries of a
 # posting while the row that announces them is not visible yet, it would take the movement for a
 # missing one.
-_NEED_WHOLE_POSTINGS: Final = {
-    "the number of entries, from the sequences of all accounts",
-    "the entries after a given one, in the order of accounts and sequences",
-}
+_NEEDS_WHOLE_POSTINGS: Final = (
+    "the entries after a given one, in the order of accounts and sequences"
+)
 
 
 class CitusTransaction(PostgresTransaction):
@@ -49,7 +48,7 @@ class CitusTransaction(PostgresTransaction):
         A transaction is committed on one server after the other. So a write may find the row that
         names two entries before both entries are visible. Then the write is repeated.
         """
-        if self._writes and statement.name in _NEED_WHOLE_POSTINGS:
+        if self._writes and statement.name == _NEEDS_WHOLE_POSTINGS:
             if self._unsent:
                 await self.send()
             with translate_server_failures():

@@ -23,22 +23,25 @@ PAGE_ENTRIES: Final = 100
 UNSEALED_BATCHES_MAX: Final = 1_000
 
 
-async def start_if_needed(transaction: Transaction) -> bool:
-    """Start the backfill if a movement has neither a leaf nor a row; return whether it runs.
+async def is_needed(snapshot: Transaction) -> bool:
+    """Return whether a movement has neither a leaf nor a row, and no backfill is running.
 
-    The entries are counted first, then the waiting rows. So a movement that is written
-    in between cannot look as if it had no row.
+    This reads all accounts, so it needs a snapshot, which lets others write meanwhile.
     """
-    head = await store.lock_head(transaction)
-    if head is None or head.is_backfilling:
-        return head is not None
-    entries = await count_entries(transaction)
-    waiting = await unsealed_batches(transaction, UNSEALED_BATCHES_MAX)
-    movements = head.size + sum(map(count_places, waiting.values()))
-    if len(waiting) == UNSEALED_BATCHES_MAX or entries <= 2 * movements:
+    head = await store.read_head(snapshot)
+    waiting = await unsealed_batches(snapshot, UNSEALED_BATCHES_MAX)
+    if head.is_backfilling or len(waiting) == UNSEALED_BATCHES_MAX:
         return False
-    await store.write_head(transaction, head, msgspec.structs.replace(head, backfill_account_id=""))
-    return True
+    movements = head.size + sum(map(count_places, waiting.values()))
+    return await count_entries(snapshot) > 2 * movements
+
+
+async def start(transaction: Transaction) -> None:
+    """Start the backfill, unless it is running or another process has locked the log."""
+    head = await store.lock_head(transaction)
+    if head is not None and not head.is_backfilling:
+        started = msgspec.structs.replace(head, backfill_account_id="")
+        await store.write_head(transaction, head, started)
 
 
 async def next_page(transaction: Transaction, head: store.Head) -> list[Entry]:

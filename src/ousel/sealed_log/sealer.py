@@ -111,7 +111,8 @@ class Sealer:
     async def create_log(self) -> None:
         """Create the log if it does not exist, and start a backfill if one is needed."""
         await self._database.write(store.create_head)
-        await self._database.write(backfill.start_if_needed)
+        if await self._database.snapshot(backfill.is_needed):
+            await self._database.write(backfill.start)
 
     async def seal_some(self) -> SealingStep:
         """Seal some movements in one transaction.
