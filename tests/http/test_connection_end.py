@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ousel.http import connection
-from ousel.http.connection import REQUESTS_WAITING_MAX
+from ousel.http.connection import REQUESTS_WAITING_MAX, Connection
 from ousel.http.parser import HEAD_BYTES_MAX
 from tests.http.echo_server import (
     IDLE_SECONDS,
@@ -19,6 +19,7 @@ from tests.http.echo_server import (
     get,
     post,
 )
+from tests.support.garbage import garbage_of
 from tests.support.loop_time import LoopTime
 from tests.support.waiting import until
 
@@ -32,6 +33,17 @@ async def test_a_connection_closes_when_the_client_says_so(client: EchoClient, h
 
     assert b"\r\nconnection: close\r\n" in answered
     assert answered.endswith(b"/a ")
+
+
+async def test_a_closed_connection_leaves_no_garbage(echo_server: EchoServer) -> None:
+    """It is freed at once: pauses of the garbage collector delay every other connection."""
+    with garbage_of(Connection) as found:
+        async with echo_server.connect() as client:
+            client.send(get("/a"))
+            await client.answer()
+        await until(lambda: not echo_server.state.connections)
+
+    assert found == []
 
 
 async def test_a_dropped_answer_ends_the_connection(

@@ -76,6 +76,7 @@ class Connection(RequestParser):
     def connection_lost(self, exc: Exception | None) -> None:
         self._server_state.connections.discard(self)
         self._idle_timer.cancel()
+        del self._parser  # it refers to this connection: only garbage collection would free them
         self.resume_writing()
         self._waiting_requests.clear()
         if self._answer_task is not None:  # a write to the database that has begun is completed
