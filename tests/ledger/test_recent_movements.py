@@ -33,9 +33,10 @@ def test_the_oldest_batches_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
     for transfer_id in ("tr_1", "tr_2", "tr_3", "tr_4"):
         recent.add([movement(transfer_id)])
     assert recent.take_oldest() == [movement("tr_2")]
-    recent.add([movement("tr_5")])
+    for transfer_id in ("tr_5", "tr_6"):
+        recent.add([movement(transfer_id)])
 
-    for transfer_id in ("tr_3", "tr_4", "tr_5"):
+    for transfer_id in ("tr_4", "tr_5", "tr_6"):
         assert recent.take_oldest() == [movement(transfer_id)]
-    recent.add([movement("tr_6")] * 4)
+    recent.add([movement("tr_7")] * 4)
     assert not recent.take_oldest()
