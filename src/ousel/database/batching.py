@@ -20,6 +20,7 @@ from typing_extensions import override
 from ousel.database.port import Database, Transaction
 from ousel.kernel.deadlines import NO_DEADLINE, check_deadline, current_deadline, deadline_exceeded
 from ousel.kernel.errors import DeadlineExceeded, Refusal
+from ousel.kernel.futures import fail_gradually
 
 BATCH_ITEMS_MAX: Final = 1_000
 CACHED_KEYS_MAX: Final = 10_000
@@ -115,7 +116,7 @@ class Batcher(ABC, Generic[Item, Result]):
         elif len(batch) > 1 and not isinstance(error, Refusal):
             middle = len(batch) // 2
             return [batch[middle:], batch[:middle]]
-        _fail(batch, error)
+        fail_gradually([waiting.answer for waiting in batch], error)
         return []
 
     def _next_batch(self, items_max: int) -> list[WaitingItem[Item, Result]]:
@@ -243,9 +244,3 @@ def refuse_overdue_items(
         else:
             wanted.append(waiting)
     return wanted
-
-
-def _fail(batch: Sequence[WaitingItem[Item, Result]], error: Exception) -> None:
-    for waiting in batch:
-        if not waiting.answer.done():
-            waiting.answer.set_exception(error)

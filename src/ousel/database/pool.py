@@ -14,6 +14,7 @@ from typing import Final
 
 from ousel.database.port import Connections
 from ousel.database.primary import MonitoredConnection
+from ousel.kernel.futures import fail_gradually
 
 ACQUIRE_TIMEOUT_SECONDS: Final = 10.0
 READ_BYTES: Final = 65_536
@@ -82,9 +83,7 @@ class ConnectionPool:
 
     def refuse_waiters(self, refusal: Exception) -> None:
         """Let everyone who waits for a connection fail with this refusal."""
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_exception(refusal)
+        fail_gradually(list(self._waiters), refusal)
         self._waiters.clear()
 
     def counts(self) -> Connections:

@@ -1,1 +1,1 @@
-"""Settings, money, ids, time, errors, files and threads, which all other packages use."""
+"""Settings, money, ids, time, errors, files, futures and threads, which all other packages use."""
