@@ -31,6 +31,7 @@ class PacedPlan(msgspec.Struct, frozen=True, kw_only=True):
     head: bytes
     tails: list[bytes]
     status: int = 201  # of the answers that count as acknowledged
+    slow_seconds: float = DRAIN_SECONDS_MAX  # answers that take longer are listed in the tally
 
 
 class PacedTally(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +42,7 @@ class PacedTally(msgspec.Struct, frozen=True, kw_only=True):
     p50_seconds: float
     p99_seconds: float
     longest_seconds: float
+    slow: list[tuple[float, float]]  # when they were due and answered, by `time.perf_counter`
 
 
 class _Pace:
@@ -56,6 +58,7 @@ class _Pace:
         self.acknowledged = 0
         self.failed = 0
         self.buckets: Counter[int] = Counter()
+        self.slow: list[tuple[float, float]] = []
         self.done = asyncio.Event()
 
     def plan_until(self, begun: float, now: float) -> None:
@@ -80,7 +83,10 @@ class _Pace:
             self.acknowledged += 1
         else:
             self.failed += 1
-        self.buckets[int((time.perf_counter() - due_at) * BUCKETS_PER_SECOND)] += 1
+        answered_at = time.perf_counter()
+        self.buckets[int((answered_at - due_at) * BUCKETS_PER_SECOND)] += 1
+        if answered_at - due_at > self.plan.slow_seconds:
+            self.slow.append((due_at, answered_at))
         if self.acknowledged + self.failed == self.total:
             self.done.set()
 
@@ -153,6 +159,7 @@ async def put_on(plan: PacedPlan) -> PacedTally:
         p50_seconds=pace.quantile(0.5),
         p99_seconds=pace.quantile(0.99),
         longest_seconds=max(pace.buckets) / BUCKETS_PER_SECOND,
+        slow=pace.slow,
     )
 
 
