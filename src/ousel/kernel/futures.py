@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-# To answer two refused requests takes about a quarter of a millisecond. Another request, which needs
-# several turns of the event loop, is so delayed by one or two milliseconds.
+# To answer two refused requests takes about a quarter of a millisecond. Another request needs
+# several turns of the event loop, so it is delayed by one or two milliseconds.
 FAILED_AT_ONCE: Final = 2
 
 
