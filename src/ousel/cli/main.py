@@ -12,6 +12,7 @@ from ousel.cli.command_table import CommandTable
 from ousel.cli.console import run_commands
 from ousel.cli.plain_parameters import convert_without_pydantic
 from ousel.cli.proxies import bypass_proxies_on_this_machine
+from ousel.kernel.garbage_collection import collect_less_often
 
 OWNER_ONLY_UMASK: Final = 0o077
 
@@ -51,6 +52,7 @@ def main() -> NoReturn:
     Databases, backups and exports contain emails and the hashes of passwords, so the files
     that a command creates can be read only by the user who runs it.
     """
+    collect_less_often()
     os.umask(OWNER_ONLY_UMASK)
     bypass_proxies_on_this_machine()
     if isinstance(sys.stdout, io.TextIOWrapper):  # the terminal may not be able to show it all
