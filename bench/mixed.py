@@ -20,7 +20,7 @@ READ_CONNECTIONS: Final = 8
 READS_PER_SECOND: Final = 100.0  # of each kind
 WINDOW_FACTOR: Final = 5  # enough reads for a p99
 ROUNDS_MAX: Final = 3
-WARM_SECONDS: Final = 2.0  # until the loads that were started together all run
+WARM_SECONDS_MAX: Final = 2.0  # until the loads that were started together all run
 
 _MILLIS: Final = 1_000
 
@@ -91,7 +91,7 @@ def _run_transfers(
         ledger.server, ledger.sample_data, "spread", TRANSFER_CONNECTIONS, seconds
     )
     if rate is not None:
-        plan = msgspec.structs.replace(plan, rate=rate, warm_seconds=WARM_SECONDS)
+        plan = msgspec.structs.replace(plan, rate=rate, warm_seconds=_warm_seconds(seconds))
     return environment.run_transfers(ledger, plan)
 
 
@@ -102,15 +102,20 @@ def _run_together(
     seconds: float,
     rate: float,
 ) -> dict[str, LoadResult]:
+    warm_seconds = _warm_seconds(seconds)
     with ThreadPoolExecutor(1 + len(reads)) as pool:
         running = {
             name: pool.submit(
-                run_load_process, msgspec.structs.replace(plan, warm_seconds=WARM_SECONDS)
+                run_load_process, msgspec.structs.replace(plan, warm_seconds=warm_seconds)
             )
             for name, plan in reads.items()
         }
         running[TRANSFERS] = pool.submit(_run_transfers, environment, ledger, seconds, rate)
         return {name: each.result() for name, each in running.items()}
+
+
+def _warm_seconds(seconds: float) -> float:
+    return min(seconds, WARM_SECONDS_MAX)
 
 
 def _result(
