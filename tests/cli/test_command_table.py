@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from typer.main import get_command
 
 from ousel.cli.command_table import load_commands
@@ -30,6 +31,7 @@ def test_help_imports_little() -> None:
     assert not {"asyncio", "jinja2", "pydantic", "rich", "uvicorn"} & loaded
 
 
+@pytest.mark.slow
 def test_showing_an_account_imports_no_server(tmp_path: Path) -> None:
     """A short command loads what it uses, and nothing of the service."""
     database = f"--database={tmp_path / 'ousel.db'}"
@@ -46,6 +48,7 @@ def test_showing_an_account_imports_no_server(tmp_path: Path) -> None:
     assert "pydantic" not in loaded
 
 
+@pytest.mark.slow
 def test_a_server_imports_only_what_it_serves_with() -> None:
     """What only some commands or some requests need would cost each server time and memory."""
     loaded = modules_loaded_by("serve", "--help")

@@ -162,9 +162,7 @@ async def test_the_callback_carries_a_code_or_a_denial(database: Database) -> No
     assert no == {"lane": ["3"], "error": ["access_denied"], "state": state, "iss": [ISSUER]}
 
 
-@settings(
-    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(state=st.binary(min_size=1, max_size=300))
 async def test_state_comes_back_byte_for_byte(consent: Consent, state: bytes) -> None:
     """Whatever bytes the state has, exactly these come back, with a code and with an error."""

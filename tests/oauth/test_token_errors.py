@@ -292,9 +292,7 @@ async def test_a_refused_exchange_is_shown_to_the_app_s_developer(
     ]
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     fields=st.dictionaries(
         st.sampled_from(

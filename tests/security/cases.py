@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from ousel.kernel.errors import Refusal
 
 FULL = os.environ.get("OUSEL_FUZZ") == "full"
-QUICK_CASES = 50
 CASE_SECONDS_MAX = 0.5  # of processor time: nothing that somebody sends may keep us busy
 NOISE_MAX = 60
 DEPTH_MAX = 3
@@ -154,7 +153,6 @@ def fuzzed(full_cases: int = 200_000, **sources: Source) -> Callable[[Test], Tes
             return _by_chance(check, sources, full_cases)
         strategies = {name: source.strategy for name, source in sources.items()}
         limited = settings(
-            max_examples=QUICK_CASES,
             deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),

@@ -62,7 +62,7 @@ class Model:
         return 201, None
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(attempts, min_size=1, max_size=10))
 async def test_every_history_of_requests_is_answered_by_the_rule(
     world: World, history: list[Attempt]
