@@ -16,7 +16,7 @@ import pytest
 from ousel.database.addresses import open_database
 from tests.faults.paced import PacedPlan, PacedTally
 from tests.faults.sizes import CALM_SECONDS, NO_FOLLOWER_SECONDS
-from tests.faults.stalls import MAY_WATCH, Interval, overlaps, stalls_watched
+from tests.faults.stalls import Interval, may_watch, overlaps, stalls_watched
 from tests.support.accounts import verify
 from tests.support.figures import Figure
 from tests.support.postgres_server import PostgresServer
@@ -170,7 +170,7 @@ def figures_of(tally: PacedTally) -> str:
 def slow_figures_of(tally: PacedTally, stalls: list[Interval]) -> str:
     """Return how many reads took more than twice the usual p99, and why."""
     slow = f"{len(tally.slow)} of {tally.acknowledged} reads took more than twice that p99"
-    if not MAY_WATCH:
+    if not may_watch():
         return slow
     stalled_seconds = sum(end - begin for begin, end in stalls)
     delayed = sum(overlaps(each, stalls) for each in tally.slow)
