@@ -86,6 +86,7 @@ async def test_wrong_values_are_refused_by_name(world: World) -> None:
             ("order=oldest&cursor=YWZ0ZXI6LTE", "cursor"),  # after:-1
             ("order=oldest&cursor=-1", "cursor"),
             ("order=oldest&cursor=01", "cursor"),
+            ("order=oldest&cursor=9223372036854775807&direction=in", "cursor"),
             ("order=oldest&cursor=9223372036854775808", "cursor"),
             ("order=oldest&cursor=%C2%B2", "cursor"),  # a digit, but not a number
             ("cursor=1", "cursor"),

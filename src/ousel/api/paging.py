@@ -87,7 +87,7 @@ def sequence_to_follow(cursor: str | None) -> int:
         return 0
     text = cursor if cursor.isdecimal() else text_from_cursor(cursor)
     position = _number(text)
-    if not 0 <= position <= BIGINT_MAX or cursor not in {str(position), cursor_at(position)}:
+    if not 0 <= position < BIGINT_MAX or cursor not in {str(position), cursor_at(position)}:
         raise invalid_cursor()
     return position
 
