@@ -84,6 +84,15 @@ async def test_a_call_is_refused_and_nothing_is_written(
     assert (await send(client, shop, None)).status_code == 201
 
 
+async def test_oauth_refuses_a_revoked_key_in_its_own_form(client: httpx2.AsyncClient) -> None:
+    """A library for OAuth reads the error that a really revoked key gets."""
+    headers = {"Ousel-Rehearse": "key-revoked"}
+    refused = await client.post("/oauth/token", data={"code": "any"}, headers=headers)
+
+    assert (refused.status_code, refused.json()["error"]) == (401, "invalid_client")
+    assert refused.headers["www-authenticate"].startswith("Basic")
+
+
 @pytest.mark.slow
 async def test_a_slow_answer_comes_after_its_seconds(
     client: httpx2.AsyncClient, shop: Shop

@@ -5,12 +5,12 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from ousel.api.refusals import OriginNotAllowed
+from ousel.api.refusals import OriginNotAllowed, Unauthorized
 from ousel.http.messages import Answer, RawHeader, json_answer
 from ousel.kernel.errors import RateLimited, Refusal
 from ousel.kernel.settings import Settings
 from ousel.oauth import rules
-from ousel.oauth.refusals import InvalidRequest, OauthRefusal
+from ousel.oauth.refusals import InvalidClient, InvalidRequest, OauthRefusal
 
 # RFC 6749 section 5.1 requires it in addition to Cache-Control, which every answer has.
 NO_CACHE: Final[tuple[RawHeader, ...]] = ((b"pragma", b"no-cache"),)
@@ -128,6 +128,8 @@ def error_answer(refusal: Refusal) -> Answer:
     status, code = InvalidRequest.status, InvalidRequest.code
     if isinstance(refusal, OauthRefusal):
         status, code = refusal.status, refusal.code
+    elif isinstance(refusal, Unauthorized):  # by a rehearsal
+        status, code = InvalidClient.status, InvalidClient.code
     elif isinstance(refusal, OriginNotAllowed):
         status = refusal.status
     elif isinstance(refusal, RateLimited):
