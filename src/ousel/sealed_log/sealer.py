@@ -34,9 +34,7 @@ STEP_BATCHES_MIN: Final = 8
 # leaves must be computed in its transaction. Either occupies the event loop for about 3 ms.
 STEP_MOVEMENTS: Final = 1_024
 STEP_UNPREPARED_MOVEMENTS: Final = 256
-BACKFILL_POLL_SECONDS: Final = (
-    600.0  # between two searches for movements that have no row for the sealer
-)
+BACKFILL_POLL_SECONDS: Final = 600.0  # between two searches for movements that need a backfill
 UNUSABLE_KEY_SECONDS: Final = 60.0  # before another attempt with a wrong key
 # After it has sealed everything, the sealer pauses this many times as long as its last step took,
 # so that it seals many movements at once.
