@@ -11,6 +11,7 @@ from ousel.cli.verification import verify_everything
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.ids import new_id
+from ousel.ledger.bucket_sums import BUCKETS
 from ousel.ledger.interfaces import ChargeLocks
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Kind, Movement, Posting
@@ -193,8 +194,12 @@ async def test_a_payment_whose_charge_is_not_paid_is_named(books: Books) -> None
     )
 
 
-async def test_a_charge_that_was_paid_twice_is_named(books: Books) -> None:
-    """The second payment is named beside the transfer that the charge knows."""
+@pytest.mark.parametrize("buckets", [1, BUCKETS])
+async def test_a_charge_that_was_paid_twice_is_named(
+    books: Books, buckets: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second payment is named, even if both payments are in one bucket of the comparison."""
+    monkeypatch.setattr("ousel.ledger.bucket_sums.BUCKETS", buckets)
     charge = books.paid[1]
     await books.move(charge.id)
 

@@ -55,10 +55,13 @@ class ChargeVerifier:
                 if _is_payment(entry) and self._payments.may_mismatch(_payment_fields(entry)):
                     payments.setdefault(entry.charge_id or "", []).append(entry)
         async for charge in self._paid_charges():
-            if self._payments.may_mismatch(_expected_payment_fields(charge)):
-                mismatch = _describe_mismatch(charge, payments.pop(charge.id, []))
-                if mismatch is not None:
-                    return mismatch
+            expected = _expected_payment_fields(charge)
+            if self._payments.may_mismatch(expected):
+                found = payments.get(charge.id, [])
+                matching = next((each for each in found if _payment_fields(each) == expected), None)
+                if matching is None:
+                    return _describe_mismatch(charge, found)
+                found.remove(matching)
         return await self._describe_unmatched(
             entry for entries in payments.values() for entry in entries
         )
@@ -107,8 +110,8 @@ def _expected_payment_fields(charge: PaidCharge) -> Hashable:
     )
 
 
-def _describe_mismatch(charge: PaidCharge, payments: Sequence[Entry]) -> str | None:
-    """Return how the payments differ from the one that the charge names, or None if they agree."""
+def _describe_mismatch(charge: PaidCharge, payments: Sequence[Entry]) -> str:
+    """Return how the payments differ from the one that the charge names."""
     name = f"charge {charge.id} of account {charge.account_id}"
     if not payments:
         return f"{name} is paid, but no entry of the account pays it"
@@ -128,4 +131,4 @@ def _describe_mismatch(charge: PaidCharge, payments: Sequence[Entry]) -> str | N
                 f"the payment of {name} must have {field} {expected}, "
                 f"but {describe_entry(entry)} has {found}"
             )
-    return None
+    raise AssertionError("this is the payment that the charge names")
