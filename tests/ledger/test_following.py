@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger import following, search
 from ousel.ledger.following import HistoryFollower, NextEntries
-from ousel.ledger.history import HistoryQuery, page_of_entries
+from ousel.ledger.history import HistoryQuery, matches, page_of_entries
 from ousel.ledger.notifier import MovementNotifier
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Entry, Refused
@@ -88,7 +89,10 @@ class FollowedLedger:
 
     async def entries_after(self, after: int) -> list[Entry]:
         """Return all entries of Ada after a number, as the journal has them."""
-        query = next_query(self.ada, after, 10_000)
+        return await self.found(next_query(self.ada, after, 10_000))
+
+    async def found(self, query: HistoryQuery) -> list[Entry]:
+        """Return what the database finds."""
         pairs = await self._database.read(lambda transaction: page_of_entries(transaction, query))
         return [entry for entry, _ in pairs]
 
@@ -153,12 +157,45 @@ def test_pages_of_any_size_from_any_cursor_have_every_entry_once(
     agree()
 
 
-class ReadCounter(DelegatingDatabase):
-    """Counts what is read."""
+def test_filters_decide_about_an_entry_as_the_database_does(
+    ledger: FollowedLedger, engine: str
+) -> None:
+    """An entry that is read without filters passes them if the database would return it."""
+    ledger.run(ledger.write(Write(3, 3)))
+    ledger.run(ledger.write(Write(1, 2)))
+    entries = ledger.run(ledger.entries_after(0))
+    moments = sorted({each.created_at + shift for each in entries for shift in (-1, 0, 1)})
+    queries = st.builds(
+        HistoryQuery,
+        account_id=st.just(ledger.ada.id),
+        limit=st.just(10_000),
+        oldest_first=st.just(value=True),
+        direction=st.sampled_from([None, "in", "out"]),
+        kind=st.sampled_from([None, "transfer", "funding"]),
+        created_after=st.sampled_from([None, *moments]),
+        created_before=st.sampled_from([None, *moments]),
+        idempotency_key=st.sampled_from([None, None, *(each.idempotency_key for each in entries)]),
+    )
+
+    @settings(max_examples=EXAMPLES[engine])
+    @given(queries)
+    def agree(query: HistoryQuery) -> None:
+        assert ledger.run(ledger.found(query)) == [each for each in entries if matches(query, each)]
+
+    agree()
+
+
+class CallCounter(DelegatingDatabase):
+    """Counts what is read and written."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.reads = 0
+        self.reads = self.writes = 0
+
+    @override
+    async def write(self, work: Work[Result], **options: Any) -> Result:
+        self.writes += 1
+        return await super().write(work, **options)
 
     @override
     async def read(self, work: Work[Result]) -> Result:
@@ -169,7 +206,7 @@ class ReadCounter(DelegatingDatabase):
 class WaitingWorld(NamedTuple):
     """Ada waits in this process; Bob has money."""
 
-    counter: ReadCounter
+    counter: CallCounter
     ada: Account
     bob: Account
     queue: PostingQueue
@@ -187,6 +224,10 @@ class WaitingWorld(NamedTuple):
         """Return when this many wait."""
         await until(lambda: self.queue.notifier.waiter_count == count)
 
+    async def until_read(self, times: int) -> None:
+        """Return when the database was read this often."""
+        await until(lambda: self.counter.reads >= times)
+
     def nobody_waits(self) -> bool:
         """Return whether the notifier holds nothing any more."""
         notifier = self.queue.notifier
@@ -198,7 +239,7 @@ async def waiting_world(database: Database) -> WaitingWorld:
     """Ada and Bob have one entry each."""
     ada, bob = await person(database, "ada", "1"), await person(database, "bob", "1")
     queue, other = (PostingQueue(database, system_clock, queue_limit=100) for _ in range(2))
-    counter = ReadCounter(database)
+    counter = CallCounter(database)
     return WaitingWorld(counter, ada, bob, queue, other, follower_of(counter, queue.notifier))
 
 
@@ -291,6 +332,39 @@ async def test_a_wait_goes_on_until_a_movement_matches(
     assert [entry.sequence for entry, _ in found.entries] == [3]
     assert found.position == 3
     assert waiting_world.counter.reads == 3
+
+
+@pytest.mark.parametrize("page", [1, following.NEW_ENTRIES_READ])
+async def test_those_who_wait_with_filters_share_a_read(
+    waiting_world: WaitingWorld, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    """However many wait for one account, a movement that matches for nobody costs little."""
+    monkeypatch.setattr(change_notifier, "POLL_SECONDS", LONG_SECONDS)
+    monkeypatch.setattr(following, "NEW_ENTRIES_READ", page)
+    counter, ada, bob = waiting_world.counter, waiting_world.ada, waiting_world.bob
+    plain = next_query(ada, 1)
+    waits = [
+        asyncio.create_task(waiting_world.follower.next_entries(query, LONG_SECONDS))
+        for query in (
+            msgspec.structs.replace(plain, direction="out"),
+            msgspec.structs.replace(plain, kind="redemption"),
+            *(msgspec.structs.replace(plain, idempotency_key=f"unused-{n}") for n in range(5)),
+        )
+    ]
+    await waiting_world.until_waiters(len(waits))
+    counter.reads = counter.writes = 0
+
+    for number in range(3):
+        await waiting_world.queue.post(posting(bob.id, "@ada"))
+        await waiting_world.until_read(number + 1)
+        await waiting_world.until_waiters(len(waits))
+        assert (counter.reads, counter.writes) == (number + 1, 0)
+
+    await waiting_world.queue.post(posting(ada.id, "@bob"))
+    assert [entry.sequence for entry, _ in (await waits[0]).entries] == [5]
+    for waiting in waits[1:]:
+        waiting.cancel()
+    await asyncio.wait(waits[1:])
 
 
 async def test_a_waiter_who_has_seen_less_misses_nothing(

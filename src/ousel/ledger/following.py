@@ -8,13 +8,14 @@ import msgspec
 from ousel.database.batching import SharedReads
 from ousel.database.port import Database, Transaction
 from ousel.kernel.errors import DatabaseUnavailable
-from ousel.ledger.history import HistoryQuery, entries_in_ranges
+from ousel.ledger.history import HistoryQuery, entries_in_ranges, matches
 from ousel.ledger.journal import accounts_by_id
 from ousel.ledger.notifier import MovementNotifier
 from ousel.ledger.rules import Account, Entry
 from ousel.ledger.search import HistorySearch, SearchResult
 
 SHARED_ENTRIES_MAX: Final = 500  # reading this many takes a few milliseconds
+NEW_ENTRIES_READ: Final = 100  # at once, of those that were written while somebody waited
 
 Wanted = tuple[str, int, int]  # the account's id, the number after which to begin, and the limit
 
@@ -44,25 +45,14 @@ class HistoryFollower:
         assert query.oldest_first, "entries are followed in the order in which they were written"
         time = asyncio.get_running_loop().time
         deadline = time() + wait_seconds
-        while True:
-            following = await self._read(query)
-            left_seconds = deadline - time()
-            if following.entries or left_seconds <= 0 or self._notifier.stopped:
-                return following
+        following = _next(query, await self._find(query))
+        while not following.entries and time() < deadline and not self._notifier.stopped:
             query = msgspec.structs.replace(query, after_sequence=following.position)
-            await self._notifier.wait_for_movement(following.own, left_seconds)
-
-    async def _read(self, query: HistoryQuery) -> NextEntries:
-        found = await self._find(query)
-        if found.own.sequence < query.after_sequence:
-            raise DatabaseUnavailable("The database lacks transfers that came before this cursor.")
-        entries = found.entries[: query.limit]
-        if len(found.entries) > query.limit:
-            return NextEntries(found.own, entries, has_more=True, position=entries[-1][0].sequence)
-        # The search has read at least up to the last entry that the account's row named. Entries
-        # written since then may have been found too.
-        last = max([found.own.sequence, *(entry.sequence for entry, _ in entries)])
-        return NextEntries(found.own, entries, has_more=False, position=last)
+            await self._notifier.wait_for_movement(following.own, deadline - time())
+            is_over = time() >= deadline
+            found = await (self._find(query) if is_over else self._find_new(query))
+            following = _next(query, found)
+        return following
 
     async def _find(self, query: HistoryQuery) -> SearchResult:
         """Return the next matching entries; followers without filters share their statements."""
@@ -72,6 +62,35 @@ class HistoryFollower:
             if found is not None:
                 return found
         return await self._search.find(query)
+
+    async def _find_new(self, query: HistoryQuery) -> SearchResult:
+        """Return the matching entries among those that were written during a wait.
+
+        Thousands may wait for the same account. Whatever their filters are, they read the same new
+        entries, so they share their statements.
+        """
+        after, matching = query.after_sequence, list[tuple[Entry, Account]]()
+        while True:
+            found = await self._next_entries.get((query.account_id, after, NEW_ENTRIES_READ))
+            if found is None:
+                return await self._find(query)
+            matching += [pair for pair in found.entries if matches(query, pair[0])]
+            after += len(found.entries)
+            if len(matching) > query.limit or after >= found.own.sequence:
+                return SearchResult(found.own, matching[: query.limit + 1])
+
+
+def _next(query: HistoryQuery, found: SearchResult) -> NextEntries:
+    """Return what was found as a page, with the position after it."""
+    if found.own.sequence < query.after_sequence:
+        raise DatabaseUnavailable("The database lacks transfers that came before this cursor.")
+    entries = found.entries[: query.limit]
+    if len(found.entries) > query.limit:
+        return NextEntries(found.own, entries, has_more=True, position=entries[-1][0].sequence)
+    # The search has read at least up to the last entry that the account's row named. Entries
+    # written since then may have been found too.
+    last = max([found.own.sequence, *(entry.sequence for entry, _ in entries)])
+    return NextEntries(found.own, entries, has_more=False, position=last)
 
 
 def _unfiltered(account_id: str, after_sequence: int, limit: int) -> HistoryQuery:

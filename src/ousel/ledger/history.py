@@ -89,6 +89,18 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     transfer_id: str | None = None
 
 
+def matches(query: HistoryQuery, entry: Entry) -> bool:
+    """Return whether an entry of the account passes the query's filters."""
+    return (
+        (query.direction is None or (query.direction == "in") == (entry.amount > 0))
+        and query.kind in {None, entry.kind}
+        and (query.created_after is None or entry.created_at > query.created_after)
+        and (query.created_before is None or entry.created_at < query.created_before)
+        and query.idempotency_key in {None, entry.idempotency_key}
+        and query.transfer_id in {None, entry.transfer_id}
+    )
+
+
 async def page_of_entries(
     transaction: Transaction, query: HistoryQuery
 ) -> list[tuple[Entry, Account]]:
