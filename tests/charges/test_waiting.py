@@ -112,6 +112,29 @@ async def test_a_clock_that_jumps_past_expiry_ends_waits(shop: Shop) -> None:
     assert (await asyncio.wait_for(waiting, SECONDS_MAX))[0] == "expired"
 
 
+async def test_those_who_wait_for_an_expiry_write_it_once(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many wait for one charge, its expiry is one transaction."""
+    charge = await shop.charge()
+    waiting = [start_waiting(shop, charge, 60) for _ in range(20)]
+    await until_waiters(shop.charges.notifier, 20)
+    writes = 0
+    write = shop.database.write
+
+    async def count_and_write(work: Any, **options: Any) -> Any:
+        nonlocal writes
+        writes += 1
+        return await write(work, **options)
+
+    monkeypatch.setattr(shop.database, "write", count_and_write)
+    shop.clock.now = charge.expires_at
+
+    woken = await asyncio.wait_for(asyncio.gather(*waiting), SECONDS_MAX)
+    assert [status for status, _ in woken] == ["expired"] * 20
+    assert writes == 1
+
+
 @pytest.mark.slow
 async def test_all_waits_share_their_queries(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """300 waits of a second cost a few statements in all; without waits there are none."""

@@ -1,9 +1,9 @@
-"""Many callers fail, and others have their turns in between."""
+"""Many callers share a result or an error, and others have their turns in between."""
 
 import asyncio
 from itertools import pairwise
 
-from ousel.kernel.futures import FAILED_AT_ONCE, fail_gradually
+from ousel.kernel.futures import FAILED_AT_ONCE, SharedCalls, fail_gradually
 
 FULL_TURNS = 10
 
@@ -33,3 +33,62 @@ async def test_a_caller_that_has_its_result_keeps_it() -> None:
 
     assert answered.result() == 1
     assert isinstance(waiting.exception(), ValueError)
+
+
+class SlowCalls:
+    """Calls that last until they are told to end."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.end = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def __call__(self, key: str) -> None:
+        """Record that the call has begun, and wait."""
+        self.begun.append(key)
+        await self.end.wait()
+        if self.error is not None:
+            raise self.error
+
+
+async def test_callers_with_the_same_key_share_a_call() -> None:
+    """A caller that comes after the end of a call begins a new one."""
+    calls = SlowCalls()
+    shared = SharedCalls(calls)
+    callers = [asyncio.create_task(shared.join(key)) for key in ("a", "b", "a", "a")]
+    await asyncio.sleep(0.01)
+    assert not any(caller.done() for caller in callers)
+
+    calls.end.set()
+    await asyncio.gather(*callers)
+    assert calls.begun == ["a", "b"]
+    await shared.join("a")
+    assert calls.begun == ["a", "b", "a"]
+
+
+async def test_a_call_goes_on_for_the_others_if_a_caller_gives_up() -> None:
+    """This is true of the caller that began it as well."""
+    calls = SlowCalls()
+    shared = SharedCalls(calls)
+    first, second = (asyncio.create_task(shared.join("a")) for _ in range(2))
+    await asyncio.sleep(0.01)
+    first.cancel()
+    calls.end.set()
+
+    await second
+    assert calls.begun == ["a"]
+    assert first.cancelled()
+
+
+async def test_an_error_reaches_all_callers_of_a_call() -> None:
+    """The next caller begins a new call."""
+    calls = SlowCalls()
+    calls.error = ValueError("planned")
+    calls.end.set()
+    shared = SharedCalls(calls)
+
+    results = await asyncio.gather(*(shared.join("a") for _ in range(5)), return_exceptions=True)
+    assert [repr(result) for result in results] == ["ValueError('planned')"] * 5
+    calls.error = None
+    await shared.join("a")
+    assert calls.begun == ["a", "a"]

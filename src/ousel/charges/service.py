@@ -17,6 +17,7 @@ from ousel.database.port import Database, Result, Transaction, Work
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.concurrency import ConcurrencyLimit
 from ousel.kernel.errors import Refusal
+from ousel.kernel.futures import SharedCalls
 from ousel.kernel.observers import NO_OBSERVER, ChargeObserver
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
@@ -46,6 +47,8 @@ class ChargeService:
         self._observer = observer
         self._creations = SharedWrites(database, transitions.create_charges)
         self._charges = SharedReads(database, ChargeReader().read)
+        # Thousands may wait for a charge when it expires. One of them is enough to write that.
+        self._expiries = SharedCalls[str](lambda charge_id: self._write_expiries([charge_id]))
         self.notifier = ChargeNotifier(database, clock)
         # Anyone can open a checkout page, so visitors have a limit of their own: they cannot use up
         # the limit of partners.
@@ -157,7 +160,7 @@ class ChargeService:
         """Return the charge as it is now; if it has expired, write that first."""
         if not is_overdue(charge, self._clock()):
             return charge
-        await self._write_expiries([charge.id])
+        await self._expiries.join(charge.id)
         return await self._stored_charge(charge.id)
 
     async def _write_expiries(self, ids: list[str]) -> int:
