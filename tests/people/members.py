@@ -36,6 +36,7 @@ class Member:
         self.clock = clock
         self._sessions = SessionLookup(database, clock)
         self.account_id = ""
+        self.session = ""  # the hash of the first one
         self.factor_secret = ""
         self.recovery_codes: list[str] = []
 
@@ -43,15 +44,23 @@ class Member:
         """Open the account; the operator confirms its email."""
         holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
         signed_in = await self.sign_in.sign_up(holder, PASSWORD, HOME)
-        self.account_id = (await self.person(signed_in.secret)).account_id
+        person = await self.person(signed_in.secret)
+        self.account_id, self.session = person.account_id, person.session_hash
         await AccountService(self.database, self.clock).confirm_email("@ada")
         return signed_in
 
     async def turn_on_factor(self) -> None:
         """Turn two-factor sign-in on, and let the code that did it pass."""
-        self.factor_secret = await self.second_factors.propose(self.account_id)
+        await self.propose_factor()
         self.recovery_codes = await self.second_factors.confirm(self.account_id, self.code(), HOME)
         self.pass_a_code()
+
+    async def propose_factor(self) -> str:
+        """Give the authenticator app its secret."""
+        proposed = await self.second_factors.propose(self.account_id, self.session)
+        assert proposed is not None
+        self.factor_secret = proposed
+        return proposed
 
     def pass_a_code(self) -> None:
         """Wait until the authenticator app shows another code."""

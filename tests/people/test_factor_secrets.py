@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 
 from ousel.database.port import Database, Transaction
-from ousel.people import factor_secrets, factor_store
+from ousel.people import factor_secrets, factor_store, store
 from ousel.people.attempts import AttemptCounter
 from ousel.people.factor_secrets import FactorSecrets
 from ousel.people.notices import EventNotices
+from ousel.people.rules import Session
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.secret_file import SecretFile, SecretFileUnusable
 from tests.people.members import HOME, LAPTOP, Member
 from tests.support.raw_sql import RawSql
 from tests.support.visitor import PASSWORD
-from tests.support.waiting import BLOCKED, until_async
+from tests.support.waiting import until_done_or_blocked
 
 SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 
@@ -191,7 +192,11 @@ async def test_an_interrupted_rotation_is_continued(
 
 @pytest.mark.parametrize("engine", ["postgresql"])  # SQLite has one writer at a time
 async def test_a_factor_that_is_proposed_during_a_rotation_survives_it(
-    ada: Member, secrets: FactorSecrets, raw_sql: RawSql, monkeypatch: pytest.MonkeyPatch
+    ada: Member,
+    secrets: FactorSecrets,
+    database_url: str,
+    raw_sql: RawSql,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The rotation waits for a transaction that has encrypted with the old key."""
     await secrets.rotate()
@@ -204,16 +209,12 @@ async def test_a_factor_that_is_proposed_during_a_rotation_survives_it(
         return await propose(transaction, account_id, secret)
 
     monkeypatch.setattr(factor_store, "propose_factor", slowly)
-    proposing = asyncio.create_task(ada.second_factors.propose(ada.account_id))
+    proposing = asyncio.create_task(ada.propose_factor())
     await encrypted.wait()
     rotation = asyncio.create_task(secrets.rotate())
-
-    async def is_blocked() -> bool:
-        return rotation.done() or bool(await raw_sql.run(BLOCKED))
-
-    await until_async(is_blocked)
+    await until_done_or_blocked(rotation, database_url)
     rotating.set()
-    ada.factor_secret = await proposing
+    await proposing
     key_id = (await rotation).key_id
 
     stored = await stored_secrets(raw_sql)
@@ -294,7 +295,9 @@ async def test_a_lost_key_leaves_recovery_codes(
     """The rotation must be told; then recovery codes sign in, and a new factor can be turned on."""
     await ada.turn_on_factor()
     grace = "acct_grace"
-    await ada.second_factors.propose(grace)
+    session = Session("of grace", grace, "signed_in", 0, 0, 1, "192.0.2.1", "", 0)
+    await database.write(lambda transaction: store.add_session(transaction, session))
+    await ada.second_factors.propose(grace, session.hash)
     (tmp_path / "secret").unlink()
     restarted = FactorSecrets(database, SecretFile(tmp_path / "secret", may_create=True))
     with pytest.raises(SecretFileUnusable):
@@ -307,8 +310,8 @@ async def test_a_lost_key_leaves_recovery_codes(
     factors = SecondFactorService(database, ada.clock, ada.clock, attempts, notices, restarted)
     assert not await factors.with_code(ada.account_id, ada.code(), HOME, _accept)
     await factors.remove(ada.account_id, ada.recovery_codes[0], HOME)
-    assert await factors.propose(ada.account_id) != ada.factor_secret
-    shown = await factors.propose(grace)
+    assert await factors.propose(ada.account_id, ada.session) != ada.factor_secret
+    shown = await factors.propose(grace, session.hash)
     assert restarted.decrypt(grace, (await stored_secrets(raw_sql))[grace]) == shown
 
 

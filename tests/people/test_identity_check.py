@@ -109,7 +109,7 @@ async def test_a_code_of_a_proposed_factor_does_not_count(
     clock: ManualClock,
 ) -> None:
     """Whoever saw the secret of a factor that is not on proves nothing, and turns on nothing."""
-    ada.factor_secret = await ada.second_factors.propose(ada.account_id)
+    await ada.propose_factor()
     clock.advance(seconds=IDENTITY_CHECK_SECONDS)
     with pytest.raises(IdentityCheckNeeded):
         await checks.check("code", ada.account_id, ada.code(), source)
@@ -191,7 +191,7 @@ async def test_a_passkey_counts_and_replaces_the_password(
     phone = Authenticator()
     options = await passkeys.creation_options(Owner(ada.account_id, "ada", "Ada"), source)
     codes = await passkeys.add(ada.account_id, "Phone", phone.make(options), source)
-    ada.factor_secret = await ada.second_factors.propose(ada.account_id)
+    await ada.propose_factor()
     ada.clock.advance(seconds=IDENTITY_CHECK_SECONDS)
     assert await checks.ways(ada.account_id) == ["passkey", "code"]
     with pytest.raises(IdentityCheckNeeded):

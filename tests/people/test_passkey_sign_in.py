@@ -96,7 +96,7 @@ async def test_an_unconfirmed_app_is_no_second_factor(keyring: Keyring) -> None:
     """A secret that a page has shown does not replace a passkey before a code has confirmed it."""
     await keyring.add()
     member = keyring.member
-    member.factor_secret = await member.second_factors.propose(member.account_id)
+    await member.propose_factor()
     with pytest.raises(WrongCode):
         await member.sign_in.sign_in_with_code(await keyring.half_open(), member.code(), HOME)
 
@@ -105,7 +105,7 @@ async def test_a_recovery_code_does_not_turn_an_app_on(keyring: Keyring) -> None
     """Only the first code of the app itself does."""
     codes = await keyring.add()
     member = keyring.member
-    await member.second_factors.propose(member.account_id)
+    await member.propose_factor()
     with pytest.raises(InvalidField):
         await member.second_factors.confirm(member.account_id, codes[0], HOME)
     assert not await member.second_factors.is_on(member.account_id)

@@ -1,23 +1,44 @@
 """What was begun before a new password was set: none of it may let anybody in afterwards."""
 
+import asyncio
+from typing import Any
+
 import msgspec
 import pytest
 
+from ousel.emails.service import EmailConfirmations
 from ousel.passkeys.ceremony import BrowserAnswer
 from ousel.passkeys.rules import Passkey
 from ousel.passkeys.service import PasskeyNotAccepted, Passkeys
+from ousel.people import factor_store
 from ousel.people.email_confirmation import EmailLinkEnded
 from tests.people.keyrings import Keyring
 from tests.people.mailboxes import EMAIL, People
-from tests.people.members import HOME, LAPTOP, OFFICE
+from tests.people.members import HOME, LAPTOP, OFFICE, Member
 from tests.people.recoveries import NEW_PASSWORD, Recovery
 from tests.support.authenticator import Authenticator
 from tests.support.clock import ManualClock
 from tests.support.visitor import PASSWORD
+from tests.support.waiting import until_done_or_blocked
 
 NEW_EMAIL = "mallory@example.com"
 
 by_operator = pytest.mark.parametrize("by_operator", [False, True])
+
+
+postgres_only = pytest.mark.parametrize("engine", ["postgresql"])  # SQLite has one writer at a time
+
+
+class Pause:
+    """A point in the code at which a task waits until it may go on."""
+
+    def __init__(self) -> None:
+        self.reached, self.may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(self) -> None:
+        """Say that the point is reached, and wait."""
+        self.reached.set()
+        await self.may_go_on.wait()
 
 
 async def link_of(recovery: Recovery, *, by_operator: bool) -> str:
@@ -108,3 +129,64 @@ async def test_an_email_change_begun_before_a_recovery_ends(
         await people.emails.confirm_with_link(link, LAPTOP)
 
     assert (await people.emails.state(ada)).email.address == EMAIL
+
+
+@postgres_only
+async def test_a_message_sent_again_during_a_recovery_does_not_keep_an_email_change(
+    people: People, recovery: Recovery, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new password ends the email change, though its message is being sent once more."""
+    ada = await people.sign_up("ada")
+    await people.confirm(ada)
+    await people.emails.change(ada, PASSWORD, NEW_EMAIL, LAPTOP)
+    recovery_link = await recovery.link()
+    pause, start = Pause(), EmailConfirmations.start
+
+    async def start_later(*arguments: Any) -> None:
+        await pause.wait()
+        await start(*arguments)
+
+    monkeypatch.setattr(EmailConfirmations, "start", start_later)
+    sending = asyncio.create_task(people.send(ada))
+    await pause.reached.wait()
+    recovering = asyncio.create_task(recovery.use(recovery_link))
+    await until_done_or_blocked(recovering, database_url)
+    pause.may_go_on.set()
+    await asyncio.gather(sending, recovering)
+
+    with pytest.raises(EmailLinkEnded):
+        await people.emails.confirm_with_link(await people.link(NEW_EMAIL), LAPTOP)
+
+
+async def test_no_second_factor_is_proposed_after_a_recovery(
+    ada: Member, recovery: Recovery
+) -> None:
+    """A request of a session that has ended gets no secret, though it was begun before."""
+    await recovery.use(await recovery.link())
+
+    assert await ada.second_factors.propose(ada.account_id, ada.session) is None
+
+
+@postgres_only
+async def test_a_second_factor_that_is_being_proposed_ends_with_a_recovery(
+    ada: Member, recovery: Recovery, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever saw its secret before the new password does not know the next one."""
+    recovery_link = await recovery.link()
+    pause, propose_factor = Pause(), factor_store.propose_factor
+
+    async def propose_later(*arguments: Any) -> str:
+        await pause.wait()
+        return await propose_factor(*arguments)
+
+    monkeypatch.setattr(factor_store, "propose_factor", propose_later)
+    proposing = asyncio.create_task(ada.propose_factor())
+    await pause.reached.wait()
+    recovering = asyncio.create_task(recovery.use(recovery_link))
+    await until_done_or_blocked(recovering, database_url)
+    pause.may_go_on.set()
+    seen, _ = await asyncio.gather(proposing, recovering)
+
+    signed_in = await ada.sign_in.sign_in("ada", NEW_PASSWORD, HOME)
+    session = (await ada.person(signed_in.secret)).session_hash
+    assert await ada.second_factors.propose(ada.account_id, session) not in {None, seen}

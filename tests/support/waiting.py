@@ -80,6 +80,16 @@ async def until_blocked(postgres_url: str, times: int = 1) -> None:
         await until_async(lambda: raw_sql.run(f"{BLOCKED} OFFSET {times - 1}"))
 
 
+async def until_done_or_blocked(task: "asyncio.Task[Any]", postgres_url: str) -> None:
+    """Wait until the task has ended, or a statement on this PostgreSQL database is blocked."""
+    async with RawSql(postgres_url) as raw_sql:
+
+        async def is_done_or_blocked() -> bool:
+            return task.done() or bool(await raw_sql.run(BLOCKED))
+
+        await until_async(is_done_or_blocked)
+
+
 async def until_unblocked(postgres_url: str) -> None:
     """Wait until no statement on this PostgreSQL database waits for a lock."""
 

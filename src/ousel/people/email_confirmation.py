@@ -90,6 +90,9 @@ class EmailConfirmationService:
 
         async def work(transaction: Transaction) -> None:
             self._require_mail()
+            # A new password ends the confirmation that it finds. Without the lock it could miss the
+            # one that is started here.
+            await accounts.lock_email(transaction, account_id)
             email = (await self._state(transaction, account_id)).to_confirm
             if email is None:
                 raise InvalidField("Your email is confirmed already.", param="email")

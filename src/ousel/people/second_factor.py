@@ -14,7 +14,7 @@ from ousel.kernel.errors import InvalidField
 from ousel.kernel.ids import secret_hash
 from ousel.passkeys import service as passkeys
 from ousel.passkeys.service import has_passkey
-from ousel.people import factor_store, rules
+from ousel.people import factor_store, rules, store
 from ousel.people.attempts import AttemptCounter, SignInAttempt
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
 from ousel.people.factor_secrets import FactorSecrets
@@ -87,10 +87,16 @@ class SecondFactorService:
             lambda transaction: has_authenticator_app(transaction, account_id)
         )
 
-    async def propose(self, account_id: str) -> str:
-        """Return a secret for the authenticator app; its first code turns the app on."""
+    async def propose(self, account_id: str, session: str) -> str | None:
+        """Return a secret for the authenticator app; its first code turns the app on.
 
-        async def work(transaction: Transaction) -> str:
+        Return None if the session has ended meanwhile. A new password ends sessions and removes
+        what was proposed in them: nobody may propose anything afterwards.
+        """
+
+        async def work(transaction: Transaction) -> str | None:
+            if not await store.lock_session(transaction, account_id, session):
+                return None
             secret = base64.b32encode(os.urandom(FACTOR_SECRET_BYTES)).decode()
             encrypted = await self._secrets.encrypt(transaction, account_id, secret)
             stored = await factor_store.propose_factor(transaction, account_id, encrypted)

@@ -54,6 +54,10 @@ SESSIONS_OF: Final = Statement(
     " WHERE account_id = :account_id AND stage = 'signed_in' AND expires_at > :now"
     " ORDER BY last_used_at DESC, hash LIMIT :limit",
 )
+LOCK_SESSION: Final = Statement(
+    "lock a session",
+    "SELECT hash FROM sessions WHERE hash = :hash AND account_id = :account_id FOR UPDATE",
+)
 RECORD_IDENTITY_CHECK: Final = Statement(
     "record when the person of a session was last checked",
     "UPDATE sessions SET identity_checked_at = :now"
@@ -158,6 +162,11 @@ async def record_session_uses(transaction: Transaction, uses: Uses) -> None:
     """Write when sessions, given by account and hash, were last used."""
     rows = sorted((hash_, used_at) for (_, hash_), used_at in uses.items())
     await transaction.update(SESSION_USES, rows)
+
+
+async def lock_session(transaction: Transaction, account_id: str, hash_: str) -> bool:
+    """Lock a session, so that it cannot end before this transaction; return whether it exists."""
+    return bool(await transaction.fetch(LOCK_SESSION, account_id=account_id, hash=hash_))
 
 
 async def record_identity_check(

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from ousel.http.messages import Answer
 from ousel.http.refusals import NotFound
-from ousel.kernel.errors import InvalidField, Refusal
+from ousel.kernel.errors import IdentityCheckNeeded, InvalidField, Refusal
 from ousel.people.account_settings import AFTER_ALL_EVENTS, AccountSettingsService
 from ousel.people.event_source import event_source
 from ousel.people.rules import provisioning_uri
@@ -170,7 +170,9 @@ class SettingsPages:
         if not confirmed:
             # Whoever sees the secret can compute its codes.
             require_identity_check(visit, SET_UP_APP)
-            secret = await self._second_factors.propose(person.account_id)
+            secret = await self._second_factors.propose(person.account_id, person.session_hash)
+            if secret is None:
+                raise IdentityCheckNeeded("Your session has ended.", purpose=SET_UP_APP)
             uri = provisioning_uri(secret, person.username, "Ousel")
             context |= {"secret_value": secret, "qr_code": qr_code(uri)}
         return self._pages.render("portal/two_factor.html", visit, refusal=refusal, **context)
