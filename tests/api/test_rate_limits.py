@@ -9,10 +9,12 @@ import pytest
 from ousel.api.rate_limits import BUCKETS_MAX, RateLimiter
 from ousel.database.port import Database
 from ousel.kernel.errors import RateLimited
+from ousel.kernel.ids import handle_of, secret_hash
 from ousel.kernel.settings import RateLimit
 from tests.support.accounts import app_with_key, partner, unique_name
 from tests.support.in_process import in_process_client
 from tests.support.problems import assert_problem
+from tests.support.raw_sql import RawSql
 
 LEFT = re.compile(r'"default";r=(\d+);t=(\d+)')
 
@@ -123,6 +125,28 @@ async def test_too_many_requests_are_refused_with_what_a_client_needs(
     assert _left(spared) == 4
     for answer in (*served, refused):
         assert answer.headers["RateLimit-Policy"] == '"default";q=5;w=3600'
+
+
+@pytest.mark.one_engine
+async def test_keys_of_two_accounts_with_one_handle_do_not_share_a_limit(
+    limited: httpx2.AsyncClient, database: Database, raw_sql: RawSql
+) -> None:
+    """A handle is public, and somebody might make a key of their own with the same one."""
+    _, _, key = await partner(database, unique_name(), "10")
+    twin_owner, _, other = await partner(database, unique_name(), "10")
+    twin = handle_of(key) + other.removeprefix(handle_of(other))
+    await raw_sql.run(
+        "UPDATE partner_keys SET handle = ?, hash = ? WHERE account_id = ?",
+        handle_of(twin),
+        secret_hash(twin),
+        twin_owner.id,
+    )
+
+    for _ in range(6):
+        await limited.get("/balance", headers={"Authorization": f"Bearer {key}"})
+    spared = await limited.get("/balance", headers={"Authorization": f"Bearer {twin}"})
+
+    assert (spared.status_code, _left(spared)) == (200, 4)
 
 
 @pytest.mark.one_engine

@@ -67,10 +67,12 @@ class ApiAuthenticator:
     ) -> None:
         """Check rate limit and scope; add headers that describe the limits."""
         if self._limiter is not None:
+            # Two accounts may have keys with the same handle.
+            key = (caller.app_account_id, caller.handle)
             try:
-                self._limiter.take(caller.handle)
+                self._limiter.take(key)
             finally:
-                extra_headers.extend(self._limiter.headers(caller.handle))
+                extra_headers.extend(self._limiter.headers(key))
         if isinstance(caller, User) and route.scope not in caller.scopes:
             raise InsufficientScope(route.scope)
 

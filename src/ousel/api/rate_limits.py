@@ -1,7 +1,7 @@
 """Rate limits: a bucket of requests for each key or token, refilled steadily."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from math import ceil
 from time import monotonic
 from typing import Final
@@ -28,11 +28,11 @@ class RateLimiter:
         self._limit = limit
         self._seconds = seconds
         self._rate = limit.requests / limit.period_seconds
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._buckets: OrderedDict[Hashable, _Bucket] = OrderedDict()
         policy = f'"default";q={limit.requests};w={limit.period_seconds}'
         self._policy = (b"ratelimit-policy", policy.encode())
 
-    def take(self, key: str) -> None:
+    def take(self, key: Hashable) -> None:
         """Take one request from the key's bucket, or refuse if it is empty."""
         now = self._seconds()
         bucket = self._buckets.get(key)
@@ -54,7 +54,7 @@ class RateLimiter:
             )
         bucket.tokens -= 1
 
-    def headers(self, key: str) -> tuple[RawHeader, ...]:
+    def headers(self, key: Hashable) -> tuple[RawHeader, ...]:
         """Return headers that say how many requests are left, and when the bucket is full again."""
         tokens = self._buckets[key].tokens
         full_seconds = ceil((self._limit.requests - tokens) / self._rate)
