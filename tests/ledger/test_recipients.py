@@ -92,6 +92,21 @@ async def test_the_cache_of_recipients_has_a_limit(
     assert await world.balances() == (70, 30)
 
 
+async def test_a_name_whose_account_was_lost_is_looked_up_again(
+    world: LedgerWorld, raw_sql: Any
+) -> None:
+    """After a switch of the database that lost an account, somebody else may take its name."""
+    await world.queue.post(posting(world.ada.id, "@bob", 5))
+    await raw_sql.run("DELETE FROM identifiers WHERE account_id = ?", world.bob.id)
+    await raw_sql.run("DELETE FROM accounts WHERE id = ?", world.bob.id)
+    with pytest.raises(KeyError):
+        await world.queue.post(posting(world.ada.id, "@bob", 5))
+
+    unknown = await world.queue.post(posting(world.ada.id, "@bob", 5))
+
+    assert refusals([unknown.outcome]) == [AccountNotFound]
+
+
 async def test_a_batch_in_progress_keeps_the_recipients_that_it_has_found(
     world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,8 +190,15 @@ class PostingBatch:
         return [each for each in self._postings if each.transfer_id not in self._blocked]
 
     def _leave_out(self, postings: Sequence[Posting], missing: Collection[str]) -> None:
-        """Leave out the postings that need a missing row; the awaited row must not be missing."""
+        """Leave out the postings that need a missing row; the awaited row must not be missing.
+
+        An awaited account can only be missing if the database has lost it, as after a switch to a
+        server that lacked the newest transactions. Its name may belong to another account soon.
+        """
         if self._awaited in missing:
+            for name, account_id in list(self._cached_recipients.items()):
+                if account_id == self._awaited:
+                    del self._cached_recipients[name]
             raise KeyError(self._awaited)
         for posting in postings:
             needed = [row for row in rows_of(posting, self._recipients) if row in missing]
