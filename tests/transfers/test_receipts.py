@@ -10,6 +10,7 @@ import pytest
 from ousel.database.port import Database
 from ousel.kernel.settings import Settings
 from ousel.sealed_log.notes import VerifierKey, parse_verifier_key
+from ousel.sealed_log.notifier import LogNotifier
 from ousel.sealed_log.receipt_check import check_receipt
 from ousel.sealed_log.receipts import ReceiptRefused
 from tests.sealed_log.logs import Log
@@ -153,11 +154,12 @@ async def test_a_server_whose_key_was_replaced_gives_no_receipts(
 async def test_without_a_key_there_are_no_receipts(
     log: Log, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer does not ask to come back soon."""
+    """The answer does not ask to come back soon, and nobody waits for what cannot come."""
     monkeypatch.setattr("ousel.sealed_log.keys.KeyHolder.read", AsyncMock())
+    monkeypatch.setattr(LogNotifier, "wait_for_growth", AsyncMock(side_effect=AssertionError))
     sender = await accounts.partner(log.database, "shop", "5")
     async with in_process_client(database_url) as client:
-        headers = {"Authorization": f"Bearer {sender.key}"}
+        headers = {"Authorization": f"Bearer {sender.key}"} | WAIT
         (funding,) = (await client.get("/transfers", headers=headers)).json()["data"]
         answer = await client.get(f"/transfers/{funding['id']}/receipt", headers=headers)
 

@@ -86,7 +86,8 @@ class LogReader:
     async def find_entry(self, entry: Entry, seconds: float = 0) -> SealedEntry:
         """Return the proof that an entry is sealed, or raise ReceiptNotReady.
 
-        If it is not sealed yet, wait for up to this many seconds.
+        If it is not sealed yet, wait for up to this many seconds. Without a key there is nothing to
+        wait for.
         """
         time = asyncio.get_running_loop().time
         deadline = time() + seconds
@@ -94,7 +95,7 @@ class LogReader:
             head, found = await self._database.read(lambda each: self._find_entry(each, entry))
             if found is not None:
                 return found
-            if time() >= deadline or self._notifier.stopped:
+            if time() >= deadline or self._notifier.stopped or self._key.key is None:
                 raise self._not_ready()
             await self._notifier.wait_for_growth(head.size, deadline - time())
 
