@@ -12,6 +12,7 @@ from ousel.sealed_log import store
 from ousel.sealed_log.keys import new_key, write_key
 from ousel.sealed_log.notes import open_note, parse_verifier_key
 from ousel.sealed_log.published import CheckpointRecorder, LogShortened
+from ousel.sealed_log.verification import check_extends
 from tests.cli.commands import Outcome, assert_fails, ousel
 from tests.sealed_log.logs import Log
 from tests.support.accounts import person
@@ -30,6 +31,11 @@ def key_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def content(file: Path) -> bytes:
     """Return the bytes in a file."""
     return file.read_bytes()
+
+
+def remove(file: Path) -> None:
+    """Remove a file, which must exist."""
+    file.unlink()
 
 
 def test_a_key_is_created_shown_and_replaced(key_file: Path) -> None:
@@ -115,6 +121,61 @@ async def test_a_restore_is_declared_once_and_only_if_something_was_lost(
     after = content(key_file)
     assert_fails(await declare(), "was already declared lost: leave out --restored")
     assert content(key_file) == after != before
+
+
+async def test_a_log_whose_key_is_lost_is_continued_with_another(
+    database: Database, database_url: str, key_file: Path
+) -> None:
+    """The new key signs the same log, to which leaves were only added."""
+    log = Log(database, key_file.parent)
+    await person(database, "ada", "1")
+    await log.sealer.seal_all()
+    await CheckpointRecorder(database, log.key).record()
+    before = await log.checkpoint()
+
+    async def give_up(*options: str) -> Outcome:
+        arguments = ("log", "key", "new", "--lost", *options)
+        return await asyncio.to_thread(ousel, *arguments, database=database_url)
+
+    kept = content(key_file)
+    assert_fails(await give_up(), f"missing in {key_file}: leave out --lost")
+    assert_fails(await give_up("--restored"), "use --lost or --restored, not both")
+    assert content(key_file) == kept
+    remove(key_file)
+    created = (await give_up("--json")).json
+    assert created == {"key": created["key"], "file": str(key_file)}
+
+    served = Settings(
+        database_url=database_url, portal_url="https://pay.example", log_key_file=key_file
+    )
+    await prepare_database(served, port=8000, workers=1)
+    successor = Log(database, key_file.parent)
+    await person(database, "bob", "1")
+    await successor.sealer.seal_all()
+    after = await successor.checkpoint()
+    assert (before.size, after.size) == (1, 2)
+    assert await successor.assert_complete() == 2
+    await database.read(lambda transaction: check_extends(transaction, before))
+
+
+async def test_a_lost_key_does_not_hide_a_restore(
+    database: Database, database_url: str, raw_sql: RawSql, key_file: Path
+) -> None:
+    """A log that is shorter than what was published is continued only without the record of it."""
+    log = Log(database, key_file.parent)
+    await person(database, "ada", "1")
+    await log.sealer.seal_all()
+    await CheckpointRecorder(database, log.key).record()
+    await raw_sql.run("UPDATE sealed_log SET size = 0")
+    remove(key_file)
+
+    def give_up() -> Outcome:
+        return ousel("log", "key", "new", "--lost", database=database_url)
+
+    refused = await asyncio.to_thread(give_up)
+    assert_fails(refused, "this database lacks what was published")
+    remove(key_file.with_name("log-key.checkpoint"))
+    assert (await asyncio.to_thread(give_up)).exit_code == 0
 
 
 def test_a_key_needs_a_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import typer
 
 from ousel.cli.command_group import command_group
 from ousel.cli.console import DatabaseOption, JsonOption, fail, show
-from ousel.cli.databases import read_if_reachable, run_on_snapshot, settings
+from ousel.cli.databases import read_if_reachable, run_on_snapshot, run_with, settings
 from ousel.ledger.verify import VerificationFailed
 from ousel.sealed_log.checkpoints import Checkpoint
 from ousel.sealed_log.keys import KeyHolder, LogKey, new_key, read_key, write_key
@@ -27,18 +27,31 @@ def create_key(
             help="Declare that the database is older than the last checkpoint that was published.",
         ),
     ] = False,
+    lost: Annotated[
+        bool,
+        typer.Option(
+            "--lost",
+            help="Continue with an unrelated key, because the one that signed the log is lost.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Create the key; if there is one, replace it by a new one, which the old key signs."""
+    if lost and restored:
+        fail("use --lost or --restored, not both")
     holder = _holder(database)
     assert holder.path is not None
-    # Refuse if the file lacks the key that has signed the log. Servers accept a new key only if
-    # the key that has signed the log has named the new one as its successor.
-    read_if_reachable(database, holder.read_existing)
-    old = read_key(holder.path, holder.origin)
-    lost = _lost_checkpoint(database, holder, old) if restored else None
-    new = new_key(holder.origin) if old is None else old.create_successor(lost)
-    write_key(holder.path, new, replaces=old is not None)
+    old = None
+    if lost:
+        _forget_lost_key(database, holder)
+    else:
+        # Refuse if the file lacks the key that has signed the log. Servers accept a new key only if
+        # the key that has signed the log has named the new one as its successor.
+        read_if_reachable(database, holder.read_existing)
+        old = read_key(holder.path, holder.origin)
+    missing = _lost_checkpoint(database, holder, old) if restored else None
+    new = new_key(holder.origin) if old is None else old.create_successor(missing)
+    write_key(holder.path, new, replaces=lost or old is not None)
     replaced = {} if old is None else {"replaces": str(old.verifier)}
     show(_record(holder, new) | replaced, as_json=as_json)
 
@@ -66,6 +79,23 @@ def _lost_checkpoint(database: str | None, holder: KeyHolder, key: LogKey | None
     if _is_extended(database, published.checkpoint):
         fail(f"the log extends the checkpoint in {path}, so nothing was lost: leave out --restored")
     return published.checkpoint
+
+
+def _forget_lost_key(database: str | None, holder: KeyHolder) -> None:
+    """Let the next key sign the log, or end the command if the key that signed it is not lost."""
+    path = holder.checkpoint_path
+    published = None if path is None else read_published(path)
+    if published is not None and not _is_extended(database, published.checkpoint):
+        fail(
+            f"the log does not extend the checkpoint in {path}, so this database lacks what was"
+            " published: to continue with it all the same, remove that file first"
+        )
+    if not run_with(
+        database, lambda opened, _: opened, lambda opened: opened.write(holder.forget_lost_key)
+    ):
+        fail(f"the log is not signed with a key that is missing in {holder.path}: leave out --lost")
+    if published is not None:
+        published.path.unlink()
 
 
 def _is_extended(database: str | None, checkpoint: Checkpoint) -> bool:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from ousel.database.addresses import is_postgres, sqlite_path
 from ousel.database.port import Database, Transaction
 from ousel.kernel.files import write_durably
@@ -249,6 +251,21 @@ class KeyHolder:
             f"the log of this database is signed with a key that is not in {self.path}: put the"
             " file of that key there"
         )
+
+    async def forget_lost_key(self, transaction: Transaction) -> bool:
+        """Treat the log as never signed, if the key that has signed it is not in the file.
+
+        Return whether that is so. The next key signs the same log, and nobody vouches for it.
+        """
+        head = await store.lock_head(transaction)
+        if head is None:
+            raise LogKeyUnusable("a server is sealing now: stop all servers first")
+        try:
+            await self.read_existing(transaction)
+        except AnotherKeySigned:
+            await store.write_head(transaction, head, replace(head, checkpoint=None))
+            return True
+        return False
 
 
 def known_key(settings: Settings) -> LogKey | None:
