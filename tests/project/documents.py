@@ -59,6 +59,14 @@ def wrong_targets(text: str) -> set[str]:
     return named - NO_TARGETS - targets
 
 
+def wrong_log_lines(text: str) -> set[str]:
+    """Return error lines of the log that the table lacks, or names although nothing writes them."""
+    named = set(re.findall(r"^\| “([^”]+)” \|", text, re.MULTILINE))
+    sources = (path.read_text() for path in (ROOT / "src" / "ousel").rglob("*.py"))
+    calls = (re.findall(r'_log\.(?:error|exception)\(\s*"([^"]+)"', source) for source in sources)
+    return named ^ {event for found in calls for event in found}
+
+
 def wrong_commands(text: str) -> set[str]:
     """Return commands that the table lacks, or names although they do not exist."""
     named = set(re.findall(r"^\| `ousel ([a-z ]+)` \|", text, re.MULTILINE))

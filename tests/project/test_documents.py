@@ -17,6 +17,7 @@ from tests.project.documents import (
     wrong_command_lines,
     wrong_commands,
     wrong_endpoints,
+    wrong_log_lines,
     wrong_names,
     wrong_packages,
     wrong_records,
@@ -27,6 +28,7 @@ from tests.project.documents import (
 
 CONFIGURE = "docs/operating/configure.md"
 COMMANDS = "docs/operating/commands.md"
+MONITOR = "docs/operating/monitor.md"
 ARCHITECTURE = "docs/architecture.md"
 GLOSSARY = "docs/glossary.md"
 CONTENTS = "zensical.toml"
@@ -59,7 +61,7 @@ FAULTS: dict[str, tuple[Callable[[str], Collection[object]], str, str, str]] = {
     ),
     "an error that is not there": (
         wrong_codes,
-        "docs/operating/monitor.md",
+        MONITOR,
         "`503 queue_full`",
         "`503 queue_filled`",
     ),
@@ -69,6 +71,8 @@ FAULTS: dict[str, tuple[Callable[[str], Collection[object]], str, str, str]] = {
         "`409` `idempotency_conflict`",
         "`400` `idempotency_conflict`",
     ),
+    "a log line without a row": (wrong_log_lines, MONITOR, "| “internal error” |", "| error |"),
+    "a log line that nothing writes": (wrong_log_lines, MONITOR, "has stopped”", "has ended”"),
     "a package that is not listed": (wrong_packages, ARCHITECTURE, "\npartners ", "\nclients "),
     "a class that is not there": (wrong_names, GLOSSARY, "rules.Posting`", "rules.Wish`"),
     "a term out of order": (wrong_terms, GLOSSARY, "| account |", "| wallet |"),
@@ -101,6 +105,11 @@ def test_every_setting_is_documented_with_its_default(document: str) -> None:
 def test_every_make_target_that_a_document_names_exists(document: str) -> None:
     """`make something` in a document is a target of the Makefile."""
     assert wrong_targets((ROOT / document).read_text()) == set()
+
+
+def test_every_error_line_of_the_log_is_explained() -> None:
+    """The table of error lines names each that the code writes, and no other."""
+    assert wrong_log_lines((ROOT / MONITOR).read_text()) == set()
 
 
 def test_every_command_is_documented_and_no_other() -> None:
