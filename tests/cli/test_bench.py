@@ -16,8 +16,12 @@ from tests.support.waiting import wait_until
 def test_it_measures_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Flushes, empty answers and transfers, one by one and many at once; then the file is gone."""
+    """Flushes, empty answers and transfers, one by one and many at once; then the file is gone.
+
+    The settings of a real installation, such as the key of its log, are not used.
+    """
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OUSEL_LOG_KEY_FILE", "/dev/null/log-key")
 
     lines = ousel("bench", "--seconds=0.1", "--json", database="untouched.db").json
 

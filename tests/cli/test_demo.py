@@ -54,9 +54,14 @@ class Demo(msgspec.Struct, frozen=True):
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Demo]:
-    """A running demo, with its shop."""
+    """A running demo, with its shop; it uses no setting of a real installation."""
     port, shop_port = free_port(), free_port()
-    environment = {name: value for name, value in os.environ.items() if "OUSEL" not in name}
+    environment = os.environ | {
+        "OUSEL_LOG_KEY_FILE": "/dev/null/log-key",
+        "OUSEL_SECRET_FILE": "/dev/null/secret",
+        "OUSEL_PORTAL_URL": "https://pay.example",
+        "OUSEL_RATE_LIMIT": "1/hour",
+    }
     process = subprocess.Popen(
         [str(OUSEL), "demo", f"--port={port}", f"--shop-port={shop_port}"],
         env=environment,

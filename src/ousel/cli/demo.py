@@ -15,7 +15,6 @@ from ousel.cli.databases import (
     database_file,
     run_with,
     run_with_outbox,
-    settings,
     temporary_database,
 )
 from ousel.cli.server import (
@@ -75,8 +74,10 @@ def demo(
         listener = bind_socket(host, port)
         no_shop = _why_no_shop(shop_port)
         origin = address_at(host, port)
-        server_settings = settings(
-            url,
+        # The environment may hold the settings of a real installation. A demo must not use its
+        # keys, its witnesses or its mail server.
+        server_settings = Settings(
+            database_url=url,
             sandbox=True,
             base_url=f"{origin}/v1",
             portal_url=origin,
@@ -194,7 +195,7 @@ def _welcome(demo_data: _Demo, no_shop: str | None, database_lifetime: str) -> s
   people         {names}: each with 10000.00 OUSD and the password {PASSWORD}
   partner        @{PARTNER}, with the key {demo_data.key}
   database       {database_file(server_settings.database_url) or "the one that you named"}
-  log key        {demo_data.log_key or "none: OUSEL_LOG_KEY_FILE is not set"}
+  log key        {demo_data.log_key or "none: a demo on PostgreSQL signs nothing"}
 {steps}
 [bold]Try it as a new user:[/bold] create an account at {server_settings.portal_url}/signup, choose
 “Confirm your email”, and open the link in the mail of the sandbox. In a private window, sign in

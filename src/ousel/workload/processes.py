@@ -47,6 +47,14 @@ def run_load_process(plan: LoadPlan) -> LoadResult:
     return msgspec.json.decode(finished.stdout, type=LoadResult)
 
 
+def environment_without_settings() -> dict[str, str]:
+    """Return the environment without Ousel's variables.
+
+    They may be the settings of a real installation, whose keys and witnesses must not be used.
+    """
+    return {name: value for name, value in os.environ.items() if not name.startswith("OUSEL_")}
+
+
 @contextlib.contextmanager
 def ousel_server(database_url: str, workers: int = 1, **settings: str) -> Iterator[Server]:
     """Run `ousel serve` on this database, without a rate limit, until the block ends."""
@@ -71,7 +79,9 @@ def run_server(
     process: subprocess.Popen[bytes] | None = None
     try:
         with signals_deferred():
-            process = subprocess.Popen(command, env=os.environ | environment)  # noqa: S603 - our own
+            process = subprocess.Popen(  # noqa: S603 - our own
+                command, env=environment_without_settings() | environment
+            )
         deadline = time.monotonic() + START_SECONDS_MAX
         while not _answers(f"http://127.0.0.1:{port}{probe}"):
             if process.poll() is not None or time.monotonic() > deadline:

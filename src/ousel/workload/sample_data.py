@@ -1,7 +1,6 @@
 """Sample data for measurements: partners with a key and money, and many recipients."""
 
 import asyncio
-import os
 import subprocess
 import sys
 from typing import Final
@@ -27,6 +26,7 @@ from ousel.ledger.rules import (
     Posting,
 )
 from ousel.partners.service import NewApp, create_app, issue_key
+from ousel.workload.processes import environment_without_settings
 
 IDENTIFIERS: Final = Table("identifiers", key=("identifier text",), columns=("account_id text",))
 
@@ -56,7 +56,7 @@ def verify_ledger(database_url: str) -> Verification:
     """Return the result of `ousel verify`, or raise if it fails."""
     finished = subprocess.run(
         [sys.executable, "-m", "ousel", "verify", "--json"],
-        env=os.environ | {"OUSEL_DATABASE_URL": database_url},
+        env=environment_without_settings() | {"OUSEL_DATABASE_URL": database_url},
         capture_output=True,
         check=True,
     )
