@@ -73,12 +73,15 @@ async def test_a_key_creates_one_charge(tester: Any, client_kind: ClientKind) ->
     assert raised.value.idempotency_key == f"charge-{client_kind}"
 
 
+MISSING = {"id": "ch_1", "code": "charge_not_found", "detail": "There is none."}
+
+
 def conflicting(original: dict[str, Any] | None) -> Client:
     """Return a client of a server that answers 409 to new charges, and has only this charge."""
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         if request.method == "GET":
-            return httpx2.Response(200, json=original)
+            return httpx2.Response(404 if original == MISSING else 200, json=original)
         told = {} if original is None else {"charge_id": original["id"]}
         return httpx2.Response(409, json={"code": "idempotency_conflict", **told})
 
@@ -102,6 +105,14 @@ def test_a_conflict_that_does_not_name_the_original_is_raised() -> None:
     with conflicting(None) as client, pytest.raises(IdempotencyConflict) as raised:
         client.charges.create(amount="3.50")
     assert raised.value.original is None
+
+
+def test_an_error_does_not_hide_a_conflict() -> None:
+    """If the original cannot be read, the client still tells that the key was used."""
+    with conflicting(MISSING) as client, pytest.raises(IdempotencyConflict) as raised:
+        client.charges.create(amount="3.50")
+    assert raised.value.original is None
+    assert isinstance(raised.value.__cause__, ChargeNotFound)
 
 
 async def test_a_refused_charge_tells_why(tester: Any) -> None:

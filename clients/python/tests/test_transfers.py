@@ -154,6 +154,50 @@ async def test_a_conflict_whose_original_cannot_be_found_is_raised(
     assert raised.value.original is None
 
 
+async def test_an_error_does_not_hide_a_conflict(
+    client: Any, live: SeededServer, client_kind: ClientKind
+) -> None:
+    """If the recipient is not found any more, the client still tells what the key was used for."""
+    first = await result_of(client.transfers.send(to="@ada", amount="2.5"))
+    key = first.idempotency_key
+
+    async with client_of(
+        client_kind, live.key, live.base_url, transport=strict(client_kind)
+    ) as other:
+        with pytest.raises(IdempotencyConflict) as raised:
+            await result_of(
+                other.transfers.send(to="moved@example.com", amount="2.5", idempotency_key=key)
+            )
+
+    assert raised.value.original == first
+    assert raised.value.idempotency_key == key
+    assert isinstance(raised.value.__cause__, AccountNotFound)
+
+
+def test_wrong_arguments_send_nothing() -> None:
+    """A key that a program has read as None is not a new one, and an intent is not changed."""
+    transport = httpx2.MockTransport(lambda _: pytest.fail("something was sent"))
+    with Client("sk_live_any", base_url="http://pay.example/v1", transport=transport) as client:
+        intent = client.transfers.prepare(to="@ada", amount=1)
+        send: Any = client.transfers.send
+        find: Any = client.transfers.find
+        with pytest.raises(TypeError, match="not both"):
+            send(intent, amount=2)
+        with pytest.raises(TypeError, match="Give the idempotency key"):
+            find(idempotency_key=None)
+
+
+@pytest.mark.parametrize("content", [b"<h1>Welcome</h1>", b"{}", b'{"leaf": "bGVhZg=="}'])
+def test_an_answer_that_is_no_receipt_is_unexpected(content: bytes) -> None:
+    """It would be stored as a receipt, and refused years later."""
+    portal = httpx2.MockTransport(lambda _: httpx2.Response(200, content=content))
+    with (
+        Client("sk_live_any", base_url="http://pay.example/v1", transport=portal) as client,
+        pytest.raises(UnexpectedAnswer),
+    ):
+        client.transfers.receipt("tr_1")
+
+
 async def test_a_list_has_pages(client: Any) -> None:
     """Each matching transfer is listed once, newest first, whatever the page size."""
     begun = (await result_of(client.transfers.send(to="@edsger", amount=1))).created_at

@@ -84,6 +84,19 @@ def test_polling_follows_a_delayed_answer_that_fails(outcome: Outcome) -> None:
     assert script.delays[1] > 0
 
 
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_server_that_asks_for_a_pause_gets_it(status: int) -> None:
+    """The pause is not longer than the time that is left."""
+    asked = said(status, retry_after="30")
+    script = Script([asked, charge("paid")])
+    wait(script, 60)
+    assert script.delays == [0.0, 30.0]
+
+    script = Script([asked, charge("paid")])
+    wait(script, 20)
+    assert script.delays == [0.0, 20.0]
+
+
 def test_polling_retries_as_every_call_does() -> None:
     """A poll is retried as the policy says; after the last attempt, its error is raised."""
     script = Script([charge(), lost(), charge("paid")])

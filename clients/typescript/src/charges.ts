@@ -1,6 +1,7 @@
 /** Charges: creating them, waiting for payment, canceling them. */
 
 import { Amount, type AmountLike } from "./amounts.ts";
+import { OuselError } from "./errors.ts";
 import { segment } from "./exchange.ts";
 import { encodeObject } from "./json.ts";
 import { type Charge, charge } from "./records.ts";
@@ -86,10 +87,15 @@ export class Charges extends Resource {
     } catch (error) {
       const id = error instanceof IdempotencyConflict ? error.members["charge_id"] : undefined;
       if (!(error instanceof IdempotencyConflict) || typeof id !== "string") throw error;
-      const original = await this.get(id);
-      error.original = original;
-      if (!hasTerms(original, terms)) throw error;
-      return original;
+      try {
+        const original = await this.get(id);
+        error.original = original;
+        if (hasTerms(original, terms)) return original;
+      } catch (cause) {
+        if (!(cause instanceof OuselError)) throw cause;
+        error.cause = cause; // it must not hide that the key was used
+      }
+      throw error;
     }
   }
 }

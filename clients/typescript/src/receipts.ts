@@ -34,6 +34,8 @@ const MOVEMENT = {
   charge_id: nullable(text),
   created_at: text,
 };
+/** What an answer must have to be a receipt at all. */
+export const receiptParts = record({ leaf: text, checkpoint: text });
 const party = record({ id: text });
 const shownTransfer = record({ ...MOVEMENT, from: party, to: party, amount });
 const entryPart = record({ sequence: integer, previous_hash: text, salt: text });

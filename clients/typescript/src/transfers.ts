@@ -1,13 +1,14 @@
 /** Transfers: preparing, sending, listing, finding and following them. */
 
 import { Amount, type AmountLike } from "./amounts.ts";
+import { OuselError } from "./errors.ts";
 import { segment } from "./exchange.ts";
 import { follow } from "./following.ts";
 import { encodeObject } from "./json.ts";
-import { Receipt } from "./receipts.ts";
+import { Receipt, receiptParts } from "./receipts.ts";
 import { account, type Page, type Transfer, transfer } from "./records.ts";
 import { IdempotencyConflict } from "./refusals.ts";
-import { parseKey, Resource, withKeyInErrors } from "./resource.ts";
+import { decodeAnswer, parseKey, Resource, withKeyInErrors } from "./resource.ts";
 
 /** How long the server may wait until the transfer is sealed. */
 const RECEIPT_SECONDS_MAX = 10;
@@ -49,7 +50,9 @@ export interface FollowOptions {
 export class Transfers extends Resource {
   /** Returns the intent of a transfer, with a new key if none is given. Sends nothing. */
   prepare(request: TransferRequest): TransferIntent {
-    const { to, amount, note, idempotency_key } = request;
+    const { to, amount, note, idempotency_key, ...others } = request;
+    // A misspelt idempotency key must not let money move without its protection.
+    for (const name of Object.keys(others)) throw new TypeError(`A transfer has no ${name}.`);
     return { to, amount: Amount.of(amount), note, idempotency_key: parseKey(idempotency_key) };
   }
 
@@ -71,17 +74,21 @@ export class Transfers extends Resource {
 
   /** Returns the receipt of a transfer, as soon as the transfer is sealed. */
   async receipt(transferId: string): Promise<Receipt> {
-    const { body } = await this.caller.send({
+    const answer = await this.caller.send({
       method: "GET",
       path: `/transfers/${segment(transferId)}/receipt`,
       headers: { Prefer: `wait=${RECEIPT_SECONDS_MAX}` },
       heldSeconds: RECEIPT_SECONDS_MAX,
     });
-    return new Receipt(body);
+    decodeAnswer(receiptParts, answer);
+    return new Receipt(answer.body);
   }
 
   /** Returns the transfer that was sent with this key, or null. */
   async find({ idempotency_key }: { readonly idempotency_key: string }): Promise<Transfer | null> {
+    if (typeof idempotency_key !== "string") {
+      throw new TypeError("To find a transfer, give the idempotency key that it was sent with.");
+    }
     const query = { idempotency_key: parseKey(idempotency_key) };
     const { data }: Page<Transfer> = await this.readPage(transfer, "/transfers", query);
     return data[0] ?? null;
@@ -116,10 +123,16 @@ export class Transfers extends Resource {
       });
     } catch (error) {
       if (!(error instanceof IdempotencyConflict)) throw error;
-      const original = await this.find(intent);
-      error.original = original;
-      if (original === null || !(await this.#isIntended(intent, original))) throw error;
-      return original;
+      try {
+        error.original = await this.find(intent);
+        if (error.original && (await this.#isIntended(intent, error.original))) {
+          return error.original;
+        }
+      } catch (cause) {
+        if (!(cause instanceof OuselError)) throw cause;
+        error.cause = cause; // it must not hide that the key was used
+      }
+      throw error;
     }
   }
 

@@ -23,32 +23,41 @@ export async function waitUntilFinal(
     const startedAt = seconds();
     const leftBefore = Math.max(endsAt - startedAt, 0);
     const heldSeconds: number = isHeld ? Math.min(Math.floor(leftBefore), HELD_SECONDS_MAX) : 0;
-    const found = await readCharge(caller, request, heldSeconds);
+    const { found, askedSeconds } = await readCharge(caller, request, heldSeconds);
     if (found && isFinal(found)) return found;
     const leftSeconds = endsAt - seconds();
     if (found && leftSeconds <= 0) throw new WaitTimedOut(found);
     // If the request failed, or the server did not delay its answer, poll from now on.
     isHeld = found !== null && heldSeconds > 0 && heldSeconds < 2 * (seconds() - startedAt);
     if (!isHeld) {
-      const pause = delaySeconds(PAUSES, poll, 0.5 + randomShare() / 2);
+      const pause = Math.max(delaySeconds(PAUSES, poll, 0.5 + randomShare() / 2), askedSeconds);
       await sleep(Math.min(pause, Math.max(leftSeconds, 0)), request.signal);
     }
   }
 }
 
-/** Returns the charge, or null if a request with a delayed answer failed. */
+/** The charge, or null and the pause that the server asks for. */
+interface Reading {
+  readonly found: Charge | null;
+  readonly askedSeconds: number;
+}
+
+/** Returns the charge. If a request with a delayed answer failed, there is none. */
 async function readCharge(
   caller: Caller,
   request: Request,
   heldSeconds: number,
-): Promise<Charge | null> {
-  if (heldSeconds === 0) return decodeAnswer(charge, await caller.send(request));
+): Promise<Reading> {
   const headers = { Prefer: `wait=${heldSeconds}` };
   try {
-    return decodeAnswer(charge, await caller.send({ ...request, headers, heldSeconds }, 1));
+    const answer = await (heldSeconds === 0
+      ? caller.send(request)
+      : caller.send({ ...request, headers, heldSeconds }, 1));
+    return { found: decodeAnswer(charge, answer), askedSeconds: 0 };
   } catch (error) {
-    if (error instanceof ConnectionFailed || error instanceof ServerError) return null;
-    if (error instanceof Throttled) return null;
-    throw error;
+    if (heldSeconds === 0) throw error;
+    if (error instanceof ConnectionFailed) return { found: null, askedSeconds: 0 };
+    if (!(error instanceof ServerError || error instanceof Throttled)) throw error;
+    return { found: null, askedSeconds: error.retryAfterSeconds ?? 0 };
   }
 }

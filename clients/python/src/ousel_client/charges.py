@@ -6,6 +6,7 @@ from typing import Literal
 
 from ousel_client.amounts import Amount, encode_object, parse_amount
 from ousel_client.drivers import PageSteps
+from ousel_client.errors import OuselError
 from ousel_client.exchange import Steps, segment
 from ousel_client.intents import parse_key, with_key_in_errors
 from ousel_client.operations import Driver, ListOperation, Operation, Resource, timestamp
@@ -87,7 +88,10 @@ class Charges(Resource[Driver]):
             original_id = conflict.members.get("charge_id")
             if not isinstance(original_id, str):
                 raise
-            original = yield from self._read(Charge, _path(original_id))
+            try:
+                original = yield from self._read(Charge, _path(original_id))
+            except OuselError as error:  # it must not hide that the key was used
+                raise conflict from error
             conflict.original = original
             if any(getattr(original, name) != value for name, value in terms.items()):
                 raise

@@ -48,6 +48,13 @@ def parse_key(key: str | None) -> str:
     return key
 
 
+def require_key(key: str | None) -> str:
+    """Return the key. Refuse an invalid one, and None, which a caller may have read somewhere."""
+    if key is None:
+        raise TypeError("Give the idempotency key that the transfer was sent with.")
+    return parse_key(key)
+
+
 def with_key_in_errors(steps: Steps[Result], key: str) -> Steps[Result]:
     """Run the steps, and add the key to any error that they raise."""
     try:

@@ -54,6 +54,14 @@ class ReceiptProof:
     witnesses: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptParts:
+    """What an answer must have to be a receipt at all."""
+
+    leaf: str
+    checkpoint: str
+
+
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """A receipt as the server sent it. Store `content` unchanged: every byte of it is signed."""

@@ -6,19 +6,22 @@ from datetime import datetime
 from typing import Any, Final, Literal, Protocol, TypeVar, overload
 
 from ousel_client.amounts import Amount, encode_object, parse_amount
+from ousel_client.decoding import decode_record
 from ousel_client.drivers import AsyncDriver, PageSteps, SyncDriver
+from ousel_client.errors import OuselError
 from ousel_client.exchange import Steps, segment
 from ousel_client.following import AsyncFollow, Follow, follow_query
-from ousel_client.intents import TransferIntent, parse_key, with_key_in_errors
+from ousel_client.intents import TransferIntent, parse_key, require_key, with_key_in_errors
 from ousel_client.operations import (
     Driver,
     ListOperation,
     Operation,
     Resource,
     bind_operation,
+    decode_answer,
     timestamp,
 )
-from ousel_client.receipts import Receipt
+from ousel_client.receipts import Receipt, ReceiptParts
 from ousel_client.records import Account, Transfer
 from ousel_client.refusals import IdempotencyConflict
 
@@ -133,7 +136,7 @@ class Transfers(Resource[Driver]):
     @Operation
     def find(self, *, idempotency_key: str) -> Steps[Transfer | None]:
         """Return the transfer that was sent with this key, or None."""
-        return self._find(parse_key(idempotency_key))
+        return self._find(require_key(idempotency_key))
 
     @ListOperation
     def list(
@@ -174,11 +177,14 @@ class Transfers(Resource[Driver]):
         try:
             return (yield from self._record(Transfer, request))
         except IdempotencyConflict as conflict:
-            original = yield from self._find(intent.idempotency_key)
-            conflict.original = original
-            if original is None or not (yield from self._is_intended(intent, original)):
-                raise
-            return original
+            try:
+                original = yield from self._find(intent.idempotency_key)
+                conflict.original = original
+                if original is not None and (yield from self._is_intended(intent, original)):
+                    return original
+            except OuselError as error:  # it must not hide that the key was used
+                raise conflict from error
+            raise
 
     def _receipt(self, transfer_id: str) -> Steps[Receipt]:
         request = replace(
@@ -187,6 +193,7 @@ class Transfers(Resource[Driver]):
             held_seconds=RECEIPT_SECONDS_MAX,
         )
         answer = yield from self._answer(request)
+        decode_answer(decode_record, ReceiptParts, answer)
         return Receipt(answer.body)
 
     def _find(self, idempotency_key: str) -> Steps[Transfer | None]:
@@ -205,5 +212,7 @@ class Transfers(Resource[Driver]):
 def _send(
     transfers: Transfers[Any], intent: TransferIntent | None = None, **parts: Any
 ) -> Steps[Transfer]:
+    if intent is not None and parts:
+        raise TypeError("Give an intent or the parts of a transfer, not both.")
     intent = intent or transfers.prepare(**parts)
     return with_key_in_errors(transfers._send_intent(intent), intent.idempotency_key)  # noqa: SLF001

@@ -86,6 +86,17 @@ test("waiting polls, more and more rarely, if the server does not hold its answe
   assert.deepEqual(script.pauses, [0.5, 1, 2, 4, 5, 5]);
 });
 
+test("waiting pauses as long as the server asks for", async () => {
+  for (const status of [429, 503]) {
+    const script = new Script([
+      refused(status, "rate_limited", {}, { "retry-after": "30" }),
+      charge({ status: "paid" }),
+    ]);
+    await waitUntilFinal(script.caller, READ, 600);
+    assert.deepEqual(script.pauses, [30]);
+  }
+});
+
 test("waiting polls after a held request that failed", async () => {
   for (const outcome of [lost(), said(504), said(429), said(503)]) {
     const script = new Script([outcome, charge(), charge({ status: "paid" })]);

@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inspect } from "node:util";
-import { Client, createProofKey, ReturnNotTrusted, UserClient } from "../../src/index.ts";
-import { AccessDenied } from "../../src/refusals.ts";
+import {
+  Client,
+  createProofKey,
+  ReturnNotTrusted,
+  UnexpectedAnswer,
+  UserClient,
+} from "../../src/index.ts";
+import { AccessDenied, IdempotencyConflict } from "../../src/refusals.ts";
 import { errorOf } from "./scripts.mjs";
 
 const KEY = "sk_live_do-not-show-this";
@@ -54,6 +60,42 @@ test("nothing that is logged, thrown or shown contains the key", async () => {
   assert.equal(lines.length, 4);
   for (const text of [...shown, ...lines]) {
     assert.ok(!text.includes(KEY) && !text.includes("ut_live_secret"), text);
+  }
+});
+
+test("wrong arguments send nothing", async () => {
+  const silent = new Client(KEY, { ...AT, fetch: () => assert.fail("something was sent") });
+  const misspelt = { to: "@ada", amount: "1", idempotencyKey: "mine" };
+  assert.match((await errorOf(silent.transfers.send(misspelt))).message, /no idempotencyKey/);
+  for (const idempotency_key of [undefined, null]) {
+    assert.ok((await errorOf(silent.transfers.find({ idempotency_key }))) instanceof TypeError);
+  }
+});
+
+test("an error does not hide that a key was used", async () => {
+  const json = (status, body) => new Response(JSON.stringify(body), { status });
+  const conflict = { code: "idempotency_conflict", detail: "Used.", charge_id: "ch_1" };
+  const failing = new Client(KEY, {
+    ...AT,
+    fetch: async (_, { method }) =>
+      method === "POST" ? json(409, conflict) : json(404, { code: "not_found", detail: "No." }),
+  });
+  for (const call of [
+    () => failing.transfers.send({ to: "@ada", amount: "1", idempotency_key: "mine" }),
+    () => failing.charges.create({ amount: "1", idempotency_key: "mine" }),
+  ]) {
+    const error = await errorOf(call());
+    assert.ok(error instanceof IdempotencyConflict, inspect(error));
+    assert.equal(error.idempotencyKey, "mine");
+    assert.equal(error.cause.code, "not_found");
+  }
+});
+
+test("an answer that is no receipt is unexpected", async () => {
+  for (const body of ["<h1>Welcome</h1>", "{}", '{"leaf": "bGVhZg=="}']) {
+    const portal = new Client(KEY, { ...AT, fetch: async () => new Response(body) });
+    const error = await errorOf(portal.transfers.receipt("tr_1"));
+    assert.ok(error instanceof UnexpectedAnswer, inspect(error));
   }
 });
 

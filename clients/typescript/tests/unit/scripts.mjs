@@ -33,8 +33,8 @@ export function said(status, body = {}, headers = {}) {
   return { status, headers: new Headers(headers), body: JSON.stringify(body) };
 }
 
-export function refused(status, code, members = {}) {
-  return said(status, { status, code, detail: "No.", ...members });
+export function refused(status, code, members = {}, headers = {}) {
+  return said(status, { status, code, detail: "No.", ...members }, headers);
 }
 
 export function lost({ sent = true } = {}) {
