@@ -1,10 +1,13 @@
 """`ousel account`, while a server runs: what it does holds for the server's next request."""
 
 import re
+from unittest.mock import AsyncMock
 
 import pytest
 
+from ousel.accounts.service import AccountService
 from ousel.kernel.account_numbers import check_digits_match
+from ousel.kernel.errors import DatabaseUnavailable
 from tests.cli.commands import Operator, assert_fails
 from tests.support.accounts import unique_name
 
@@ -87,6 +90,19 @@ def test_money_funded_on_the_command_line_is_there_for_the_next_request(
     ]
     assert funded["amount"] == funded["balance"] == 5.5
     assert funded["replayed"] is False
+
+
+def test_money_that_has_moved_is_no_failure(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the balance cannot be read afterwards, the command must not invite a second try."""
+    ada = operator.open_account()
+    lost = AsyncMock(side_effect=DatabaseUnavailable("PostgreSQL cannot be reached."))
+    monkeypatch.setattr(AccountService, "get", lost)
+
+    funded = operator.run("account", "fund", f"@{ada}", "5", "--json").json
+
+    assert (funded["amount"], funded["balance"]) == (5, None)
 
 
 def test_funding_prints_a_table(operator: Operator) -> None:

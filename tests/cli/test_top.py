@@ -142,6 +142,17 @@ def test_a_server_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     assert_fails(outcome, f"no metrics at http://127.0.0.1:{port}/metrics")
 
 
+def test_another_answer_than_metrics_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page of some other server, say."""
+    monkeypatch.setattr("ousel.cli.scrapes._text", lambda _: "<h1>Welcome</h1>")
+
+    outcome = ousel("top", "--once", "--url=http://127.0.0.1:1", database=str(tmp_path))
+
+    assert_fails(outcome, "is not in the format of Prometheus")
+
+
 def test_a_server_without_metrics_is_reported(watched: tuple[Operator, str]) -> None:
     """The public port, say."""
     operator, _ = watched

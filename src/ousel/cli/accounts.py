@@ -20,6 +20,7 @@ from ousel.cli.console import (
 )
 from ousel.cli.databases import run_with, run_with_outbox
 from ousel.kernel.clock import timestamp
+from ousel.kernel.errors import Refusal
 from ousel.kernel.money import micros_from_json
 from ousel.ledger.funding import OperatorTransfer
 from ousel.ledger.rules import Account, Status
@@ -196,14 +197,17 @@ def _operator_transfer(
     async def task(service: AccountService) -> dict[str, Any]:
         account = await service.find(identifier, param="identifier")
         moved = await move(service, account, micros, note=note, idempotency_key=idempotency_key)
-        now = await service.get(account.id)
+        try:
+            balance = money_field((await service.get(account.id)).balance)
+        except Refusal:  # the money has moved: the command must not look as if it had failed
+            balance = None
         return {
             "transfer_id": moved.transfer_id,
             "replayed": moved.replayed,
             "account_id": account.id,
             "username": account.username,
             "amount": money_field(micros),
-            "balance": money_field(now.balance),
+            "balance": balance,
         }
 
     return task

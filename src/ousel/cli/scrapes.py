@@ -95,7 +95,11 @@ def scrape(addresses: Iterable[str]) -> Scrape:
 
     samples: dict[str, dict[Labels, float]] = {}
     for address in addresses:
-        for family in text_string_to_metric_families(_text(address)):
+        try:
+            families = list(text_string_to_metric_families(_text(address)))
+        except ValueError:
+            fail(f"what {address}/metrics answers is not in the format of Prometheus")
+        for family in families:
             for sample in family.samples:
                 by_labels = samples.setdefault(sample.name, {})
                 labels = frozenset(sample.labels.items())

@@ -1,12 +1,21 @@
 """Requests to other servers: the public files of a log, and the services of witnesses."""
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from http.client import HTTPException
 from time import monotonic
 from typing import Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+)
 
 import msgspec
 
@@ -45,14 +54,28 @@ def request(url: str, body: bytes | None = None) -> RemoteAnswer:
     outgoing = Request(url, data=body, headers={"User-Agent": "ousel"})  # noqa: S310
     try:
         return _answer(outgoing)
-    except (URLError, HTTPException, OSError) as error:
+    except (URLError, HTTPException, OSError, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
         raise RemoteUnreachable(f"no complete answer from {url}: {reason}") from None
 
 
+@cache
+def _opener() -> OpenerDirector:
+    """Return what sends requests. It takes a redirect for an ordinary answer.
+
+    Otherwise a witness or a log could send us to any address, and the limits on time and size would
+    not apply to the redirect itself.
+    """
+    opener = OpenerDirector()
+    for handler in (ProxyHandler, HTTPHandler, HTTPSHandler, HTTPDefaultErrorHandler):
+        opener.add_handler(handler())
+    opener.add_handler(HTTPErrorProcessor())
+    return opener
+
+
 def _answer(outgoing: Request) -> RemoteAnswer:
     try:
-        with urlopen(outgoing, timeout=REQUEST_SECONDS_MAX) as answer:  # noqa: S310
+        with _opener().open(outgoing, timeout=REQUEST_SECONDS_MAX) as answer:
             return RemoteAnswer(answer.status, _read(answer.read1))
     except HTTPError as error:
         with error:
