@@ -57,6 +57,23 @@ def test_an_export_is_printed_where_no_file_is_wanted(operator: Operator, tmp_pa
     assert ousel("verify", f"--journal={file}", database="nowhere://").exit_code == 0
 
 
+def test_what_is_reported_as_written_is_on_disk(
+    operator: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First the content, then, under its final name, the name."""
+    file = tmp_path / "written"
+    flushed: list[tuple[Path, bool]] = []
+    monkeypatch.setattr(
+        "ousel.database.backup.flush", lambda path: flushed.append((path, file.exists()))
+    )
+
+    assert operator.run("export", str(file)).exit_code == 0
+
+    (content, was_there), folder = flushed
+    assert (content.suffix, was_there) == (".unfinished", False)
+    assert folder == (tmp_path, True)
+
+
 def test_an_export_overwrites_nothing(operator: Operator, tmp_path: Path) -> None:
     """A file that exists is refused and stays as it is."""
     file = tmp_path / "precious"

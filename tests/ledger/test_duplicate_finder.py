@@ -1,9 +1,14 @@
 """Texts that occur twice are found, however many there are."""
 
+import errno
+from io import BytesIO
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import override
 
+from ousel.kernel.errors import OperatorError
 from ousel.ledger import duplicate_finder
 from ousel.ledger.duplicate_finder import DuplicateFinder
 
@@ -30,3 +35,17 @@ def test_duplicates_are_found_across_memory_and_files(monkeypatch: pytest.Monkey
     texts = [f"tr_{number}" for number in range(5_000)]
 
     assert suspects_among([*texts, "tr_7", "tr_4999"]) == {"tr_7", "tr_4999"}
+
+
+def test_a_full_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not the database that has failed."""
+
+    class FullFile(BytesIO):
+        @override
+        def write(self, _: object) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(duplicate_finder, "HASHES_WRITTEN_AT_ONCE", 1)
+    monkeypatch.setattr(duplicate_finder, "SpooledTemporaryFile", lambda _: FullFile())
+    with pytest.raises(OperatorError, match="cannot be written: No space left on device"):
+        suspects_among(["tr_1"])

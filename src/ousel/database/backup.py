@@ -19,6 +19,7 @@ from ousel.database.addresses import is_postgres, sqlite_path
 from ousel.database.hosts import ADDRESS, primary_url
 from ousel.database.schema import OUSEL_TABLES, TABLES
 from ousel.kernel.errors import OperatorError
+from ousel.kernel.files import flush
 
 # PostgreSQL's tools try one host after the other. Without a timeout they would wait minutes for a
 # host that is down.
@@ -65,8 +66,10 @@ def write_atomically(target: Path, what: str) -> Iterator[Path]:
     unfinished = target.with_name(f"{target.name}.{token_hex(4)}.unfinished")
     try:
         yield unfinished
+        flush(unfinished)
         _check_absent(target, what)
         unfinished.rename(target)
+        flush(target.absolute().parent)
     finally:
         unfinished.unlink(missing_ok=True)
 

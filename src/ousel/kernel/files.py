@@ -29,11 +29,11 @@ def write_durably(
         else:
             path.hardlink_to(unfinished)  # unlike a rename, this never replaces a file
     except FileExistsError:
-        _flush_folder(path.parent)  # another process may have written the file only just now
+        flush(path.parent)  # another process may have written the file only just now
         raise
     finally:
         unfinished.unlink(missing_ok=True)
-    _flush_folder(path.parent)
+    flush(path.parent)
 
 
 def read_if_there(path: Path) -> bytes | None:
@@ -44,9 +44,9 @@ def read_if_there(path: Path) -> bytes | None:
         return None
 
 
-def _flush_folder(folder: Path) -> None:
-    """Write the names of the folder's files to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def flush(path: Path) -> None:
+    """Write a file's content, or the names of a folder's files, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -5,8 +5,10 @@ hashes are in the same file. Each file is small enough to be read as a whole.
 """
 
 from array import array
-from tempfile import SpooledTemporaryFile
+from tempfile import SpooledTemporaryFile, gettempdir
 from typing import Final, Self
+
+from ousel.kernel.errors import OperatorError
 
 PARTS: Final = 256
 PART_BYTES_IN_MEMORY: Final = 64 * 1024  # a larger part goes to the disk
@@ -41,7 +43,11 @@ class DuplicateFinder:
         unwritten = self._unwritten[number % PARTS]
         unwritten.append(number)
         if len(unwritten) == HASHES_WRITTEN_AT_ONCE:
-            unwritten.tofile(self._parts[number % PARTS])
+            try:
+                self._parts[number % PARTS].write(unwritten.tobytes())
+            except OSError as error:  # which the database would take for a lost connection
+                folder = gettempdir()
+                raise OperatorError(f"{folder} cannot be written: {error.strerror}") from error
             del unwritten[:]
 
     def suspects(self) -> set[int]:

@@ -24,11 +24,13 @@ for (const button of document.querySelectorAll("button[data-print]")) {
   button.addEventListener("click", () => window.print());
 }
 
-// Do not send a form twice on a second click.
+// Do not send a form twice on a second click. Later clicks count again: the first request may have
+// been stopped, and the server recognizes what was sent twice.
+const SECOND_CLICK_MS = 10_000;
 for (const form of document.querySelectorAll("form[method=post]")) {
   form.addEventListener("submit", (event) => {
-    if (form.dataset.sent) event.preventDefault();
-    form.dataset.sent = "yes";
+    if (Date.now() - form.dataset.sent < SECOND_CLICK_MS) event.preventDefault();
+    else form.dataset.sent = Date.now();
   });
 }
 window.addEventListener("pageshow", () => {
