@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import sqlite3
 import sys
+import threading
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -18,8 +19,14 @@ from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
 from tests.database.sample_rows import SAMPLE_TABLE, add_row, committed_rows, fetch_rows
 from tests.support.slow_commits import HeldCommits
-from tests.support.waiting import assert_none_ends, until
+from tests.support.waiting import WAIT_SECONDS_MAX, assert_none_ends, until
 
+LONG = Statement(
+    "a statement that takes a while",
+    "WITH RECURSIVE numbers(number) AS"
+    " (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < 100000)"
+    " SELECT count(*) FROM numbers",
+)
 HOLD_THE_FILE = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -50,6 +57,27 @@ async def locked_by_another_process(path: Path) -> AsyncIterator[asyncio.StreamW
     yield process.stdin
     process.stdin.close()
     assert await process.wait() == 0
+
+
+async def test_a_snapshot_ends_if_its_caller_gives_up(sqlite: SqliteDatabase) -> None:
+    """Otherwise a command that verifies a large ledger could not be stopped."""
+    begun, ended = threading.Event(), threading.Event()
+
+    async def read_forever(transaction: Transaction) -> None:
+        begun.set()
+        try:
+            while True:
+                await transaction.fetch(LONG)
+        finally:
+            ended.set()
+
+    reading = asyncio.create_task(sqlite.snapshot(read_forever))
+    await asyncio.to_thread(begun.wait)
+    reading.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert await asyncio.to_thread(ended.wait, WAIT_SECONDS_MAX)
 
 
 async def test_a_write_waits_for_another_process(sqlite: SqliteDatabase, sqlite_file: Path) -> None:

@@ -7,6 +7,7 @@ commit runs on a thread of its own, where a slow flush delays only other writes.
 
 import asyncio
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import closing
@@ -25,6 +26,7 @@ from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 
 BUSY_SECONDS_MAX: Final = 5.0
 BUSY_PAUSE_SECONDS: Final = 0.005
+INSTRUCTIONS_BETWEEN_LOOKS: Final = 10_000  # of SQLite's, before it looks whether to go on
 
 _WRITER_PRAGMAS: Final = (
     "PRAGMA synchronous = FULL",
@@ -92,9 +94,14 @@ class SqliteDatabase:
     async def snapshot(self, work: Work[Result]) -> Result:
         """Run reads that all see the state of the database at their start.
 
-        They may take long, so they have a thread and a connection of their own.
+        They may take long, so they have a thread and a connection of their own. If the caller gives
+        up, the thread ends at its next statement.
         """
-        return await with_retries(lambda _: asyncio.to_thread(self._snapshot, work))
+        is_over = threading.Event()
+        try:
+            return await with_retries(lambda _: asyncio.to_thread(self._snapshot, work, is_over))
+        finally:
+            is_over.set()
 
     async def write(
         self,
@@ -148,11 +155,12 @@ class SqliteDatabase:
         except _DRIVER_ERRORS as error:
             raise _translate(error) from error
 
-    def _snapshot(self, work: Work[Result]) -> Result:
+    def _snapshot(self, work: Work[Result], is_over: threading.Event) -> Result:
         # If another file is here now, a new connection would apply the old file's log to it.
         self._check_file_unmoved()
         try:
             with closing(_connect(self._path)) as connection:
+                connection.set_progress_handler(is_over.is_set, INSTRUCTIONS_BETWEEN_LOOKS)
                 connection.execute("BEGIN")
                 return _run_to_end(work, SqliteTransaction(connection))
         except _DRIVER_ERRORS as error:
