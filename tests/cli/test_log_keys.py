@@ -133,16 +133,21 @@ async def test_a_log_whose_key_is_lost_is_continued_with_another(
     await CheckpointRecorder(database, log.key).record()
     before = await log.checkpoint()
 
-    async def give_up(*options: str) -> Outcome:
+    async def replace_lost_key(*options: str) -> Outcome:
         arguments = ("log", "key", "new", "--lost", *options)
         return await asyncio.to_thread(ousel, *arguments, database=database_url)
 
     kept = content(key_file)
-    assert_fails(await give_up(), f"missing in {key_file}: leave out --lost")
-    assert_fails(await give_up("--restored"), "use --lost or --restored, not both")
+    assert_fails(await replace_lost_key(), f"missing in {key_file}: leave out --lost")
+    assert_fails(await replace_lost_key("--restored"), "use --lost or --restored, not both")
     assert content(key_file) == kept
     remove(key_file)
-    created = (await give_up("--json")).json
+    await asyncio.to_thread(write_key, key_file, new_key("pay.example/log"))
+    assert_fails(
+        await replace_lost_key(), f"{key_file} holds another key: move that file away first"
+    )
+    remove(key_file)
+    created = (await replace_lost_key("--json")).json
     assert created == {"key": created["key"], "file": str(key_file)}
 
     served = Settings(
@@ -169,13 +174,32 @@ async def test_a_lost_key_does_not_hide_a_restore(
     await raw_sql.run("UPDATE sealed_log SET size = 0")
     remove(key_file)
 
-    def give_up() -> Outcome:
+    def replace_lost_key() -> Outcome:
         return ousel("log", "key", "new", "--lost", database=database_url)
 
-    refused = await asyncio.to_thread(give_up)
+    refused = await asyncio.to_thread(replace_lost_key)
     assert_fails(refused, "this database lacks what was published")
     remove(key_file.with_name("log-key.checkpoint"))
-    assert (await asyncio.to_thread(give_up)).exit_code == 0
+    assert (await asyncio.to_thread(replace_lost_key)).exit_code == 0
+
+
+async def test_a_lost_key_that_cannot_be_replaced_leaves_everything_as_it_was(
+    database: Database,
+    database_url: str,
+    raw_sql: RawSql,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a container, for example, the folder of the key may be read-only."""
+    log = Log(database, tmp_path)
+    await log.sealer.seal_all()
+    monkeypatch.setenv("OUSEL_PORTAL_URL", "https://pay.example")
+    monkeypatch.setenv("OUSEL_LOG_KEY_FILE", "/dev/null/log-key")
+
+    arguments = ("log", "key", "new", "--lost")
+    assert (await asyncio.to_thread(ousel, *arguments, database=database_url)).exit_code == 1
+
+    assert await raw_sql.run("SELECT 1 FROM sealed_log WHERE checkpoint IS NOT NULL")
 
 
 def test_a_key_needs_a_file(monkeypatch: pytest.MonkeyPatch) -> None:

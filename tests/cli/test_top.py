@@ -150,7 +150,7 @@ def test_another_answer_than_metrics_is_reported(
 
     outcome = ousel("top", "--once", "--url=http://127.0.0.1:1", database=str(tmp_path))
 
-    assert_fails(outcome, "is not in the format of Prometheus")
+    assert_fails(outcome, "does not answer with Prometheus metrics")
 
 
 def test_a_server_without_metrics_is_reported(watched: tuple[Operator, str]) -> None:

@@ -61,23 +61,25 @@ async def locked_by_another_process(path: Path) -> AsyncIterator[asyncio.StreamW
 
 async def test_a_snapshot_ends_if_its_caller_gives_up(sqlite: SqliteDatabase) -> None:
     """Otherwise a command that verifies a large ledger could not be stopped."""
-    begun, ended = threading.Event(), threading.Event()
+    begun, ended, may_end = threading.Event(), threading.Event(), threading.Event()
 
     async def read_forever(transaction: Transaction) -> None:
         begun.set()
         try:
-            while True:
+            while not may_end.is_set():
                 await transaction.fetch(LONG)
         finally:
             ended.set()
 
     reading = asyncio.create_task(sqlite.snapshot(read_forever))
-    await asyncio.to_thread(begun.wait)
+    assert await asyncio.to_thread(begun.wait, WAIT_SECONDS_MAX)
     reading.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await reading
-    assert await asyncio.to_thread(ended.wait, WAIT_SECONDS_MAX)
+    has_ended = await asyncio.to_thread(ended.wait, WAIT_SECONDS_MAX)
+    may_end.set()
+    assert has_ended
 
 
 async def test_a_write_waits_for_another_process(sqlite: SqliteDatabase, sqlite_file: Path) -> None:

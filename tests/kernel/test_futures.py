@@ -55,14 +55,14 @@ async def test_callers_with_the_same_key_share_a_call() -> None:
     """A caller that comes after the end of a call begins a new one."""
     calls = SlowCalls()
     shared = SharedCalls(calls)
-    callers = [asyncio.create_task(shared.join(key)) for key in ("a", "b", "a", "a")]
+    callers = [asyncio.create_task(shared.run(key)) for key in ("a", "b", "a", "a")]
     await asyncio.sleep(0.01)
     assert not any(caller.done() for caller in callers)
 
     calls.end.set()
     await asyncio.gather(*callers)
     assert calls.begun == ["a", "b"]
-    await shared.join("a")
+    await shared.run("a")
     assert calls.begun == ["a", "b", "a"]
 
 
@@ -70,7 +70,7 @@ async def test_a_call_goes_on_for_the_others_if_a_caller_gives_up() -> None:
     """This is true of the caller that began it as well."""
     calls = SlowCalls()
     shared = SharedCalls(calls)
-    first, second = (asyncio.create_task(shared.join("a")) for _ in range(2))
+    first, second = (asyncio.create_task(shared.run("a")) for _ in range(2))
     await asyncio.sleep(0.01)
     first.cancel()
     calls.end.set()
@@ -87,8 +87,8 @@ async def test_an_error_reaches_all_callers_of_a_call() -> None:
     calls.end.set()
     shared = SharedCalls(calls)
 
-    results = await asyncio.gather(*(shared.join("a") for _ in range(5)), return_exceptions=True)
+    results = await asyncio.gather(*(shared.run("a") for _ in range(5)), return_exceptions=True)
     assert [repr(result) for result in results] == ["ValueError('planned')"] * 5
     calls.error = None
-    await shared.join("a")
+    await shared.run("a")
     assert calls.begun == ["a", "a"]

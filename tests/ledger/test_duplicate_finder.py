@@ -37,7 +37,7 @@ def test_duplicates_are_found_across_memory_and_files(monkeypatch: pytest.Monkey
     assert suspects_among([*texts, "tr_7", "tr_4999"]) == {"tr_7", "tr_4999"}
 
 
-def test_a_full_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not the database that has failed."""
 
     class FullFile(BytesIO):
@@ -45,7 +45,11 @@ def test_a_full_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         def write(self, _: object) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")
 
+        @override
+        def close(self) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
     monkeypatch.setattr(duplicate_finder, "HASHES_WRITTEN_AT_ONCE", 1)
     monkeypatch.setattr(duplicate_finder, "SpooledTemporaryFile", lambda _: FullFile())
-    with pytest.raises(OperatorError, match="cannot be written: No space left on device"):
+    with pytest.raises(OperatorError, match="files cannot be written or read: No space left"):
         suspects_among(["tr_1"])

@@ -1,6 +1,7 @@
 """Following a history: nothing missing, nothing twice, and nobody waits for what has happened."""
 
 import asyncio
+import secrets
 from collections.abc import Coroutine, Iterator
 from typing import Any, NamedTuple
 
@@ -80,7 +81,7 @@ class FollowedLedger:
 
     async def write(self, write: Write) -> None:
         """Write these movements."""
-        sent = [posting(self.ada.id, "@bob") for _ in range(write.sent)]
+        sent = [posting(self.ada.id, "@bob", key=secrets.token_hex(8)) for _ in range(write.sent)]
         received = [posting(self._bob.id, "@ada") for _ in range(write.received)]
         await asyncio.gather(
             *(self._queues[0].post(each) for each in sent),
@@ -334,13 +335,13 @@ async def test_a_wait_goes_on_until_a_movement_matches(
     assert waiting_world.counter.reads == 3
 
 
-@pytest.mark.parametrize("page", [1, following.NEW_ENTRIES_READ])
+@pytest.mark.parametrize("page", [1, following.NEW_ENTRIES_PER_READ])
 async def test_those_who_wait_with_filters_share_a_read(
     waiting_world: WaitingWorld, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
     """However many wait for one account, a movement that matches for nobody costs little."""
     monkeypatch.setattr(change_notifier, "POLL_SECONDS", LONG_SECONDS)
-    monkeypatch.setattr(following, "NEW_ENTRIES_READ", page)
+    monkeypatch.setattr(following, "NEW_ENTRIES_PER_READ", page)
     counter, ada, bob = waiting_world.counter, waiting_world.ada, waiting_world.bob
     plain = next_query(ada, 1)
     waits = [
@@ -360,8 +361,10 @@ async def test_those_who_wait_with_filters_share_a_read(
         await waiting_world.until_waiters(len(waits))
         assert (counter.reads, counter.writes) == (number + 1, 0)
 
+    for _ in range(3):  # without a wake-up: the other process does not notify
+        await waiting_world.other_process.post(posting(bob.id, "@ada"))
     await waiting_world.queue.post(posting(ada.id, "@bob"))
-    assert [entry.sequence for entry, _ in (await waits[0]).entries] == [5]
+    assert [entry.sequence for entry, _ in (await waits[0]).entries] == [8]
     for waiting in waits[1:]:
         waiting.cancel()
     await asyncio.wait(waits[1:])

@@ -25,7 +25,8 @@ class Redirects(BaseHTTPRequestHandler):
         self.wfile.write(b"here")
 
     def do_POST(self) -> None:
-        """Do the same."""
+        """Read the body, and do the same."""
+        self.rfile.read(int(self.headers["Content-Length"]))
         self.do_GET()
 
     @override

@@ -13,6 +13,7 @@ from ousel_client import (
     BadRequest,
     Client,
     IdempotencyConflict,
+    OuselError,
     RetryPolicy,
     ServerError,
     Transfer,
@@ -172,6 +173,25 @@ async def test_an_error_does_not_hide_a_conflict(
     assert raised.value.original == first
     assert raised.value.idempotency_key == key
     assert isinstance(raised.value.__cause__, AccountNotFound)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_failure_that_may_pass_leaves_doubt_about_a_conflict(status: int) -> None:
+    """Nobody knows yet what the key was used for, so the caller must not take another."""
+    transport = httpx2.MockTransport(
+        lambda request: _conflict() if request.method == "POST" else httpx2.Response(status)
+    )
+    policy = RetryPolicy(attempts_max=1)
+    with (
+        Client(
+            "sk_live_any", base_url="http://pay.example/v1", retry=policy, transport=transport
+        ) as client,
+        pytest.raises(OuselError) as raised,
+    ):
+        client.transfers.send(to="@ada", amount=1, idempotency_key="mine")
+
+    assert not isinstance(raised.value, IdempotencyConflict)
+    assert (raised.value.in_doubt, raised.value.idempotency_key) == (True, "mine")
 
 
 def test_wrong_arguments_send_nothing() -> None:

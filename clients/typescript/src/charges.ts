@@ -1,12 +1,11 @@
 /** Charges: creating them, waiting for payment, canceling them. */
 
 import { Amount, type AmountLike } from "./amounts.ts";
-import { OuselError } from "./errors.ts";
 import { segment } from "./exchange.ts";
 import { encodeObject } from "./json.ts";
 import { type Charge, charge } from "./records.ts";
 import { ChargeNotCancelable, IdempotencyConflict } from "./refusals.ts";
-import { parseKey, Resource, withKeyInErrors } from "./resource.ts";
+import { conflictOrDoubt, parseKey, Resource, withKeyInErrors } from "./resource.ts";
 import { waitUntilFinal } from "./waiting.ts";
 
 /** A charge to be created. Without an idempotency key, a new one is created. */
@@ -91,9 +90,8 @@ export class Charges extends Resource {
         const original = await this.get(id);
         error.original = original;
         if (hasTerms(original, terms)) return original;
-      } catch (cause) {
-        if (!(cause instanceof OuselError)) throw cause;
-        error.cause = cause; // it must not hide that the key was used
+      } catch (failure) {
+        throw conflictOrDoubt(error, failure);
       }
       throw error;
     }

@@ -34,7 +34,7 @@ const MOVEMENT = {
   charge_id: nullable(text),
   created_at: text,
 };
-/** What an answer must have to be a receipt at all. */
+/** The fields without which an answer is not a receipt. */
 export const receiptParts = record({ leaf: text, checkpoint: text });
 const party = record({ id: text });
 const shownTransfer = record({ ...MOVEMENT, from: party, to: party, amount });

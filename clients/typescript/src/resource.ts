@@ -1,9 +1,10 @@
 /** What all parts of the API share: reading records, walking lists, making idempotency keys. */
 
 import { type Decode, decodeBody, Undecodable } from "./decoding.ts";
-import { OuselError, UnexpectedAnswer } from "./errors.ts";
+import { ApiError, OuselError, ServerError, Throttled, UnexpectedAnswer } from "./errors.ts";
 import type { Answer, Request } from "./exchange.ts";
 import { type Page, page } from "./records.ts";
+import type { IdempotencyConflict } from "./refusals.ts";
 import { type Caller, isVisibleAscii } from "./retrying.ts";
 
 export type Query = Readonly<Record<string, string | number | undefined>>;
@@ -66,6 +67,22 @@ export function decodeAnswer<Value>(decode: Decode<Value>, answer: Answer): Valu
     error.inDoubt = true;
     throw error;
   }
+}
+
+/**
+ * Returns what to throw if a failure has prevented a look at what the key of a conflict was used for.
+ *
+ * A refusal must not hide that the key was used. After a failure that may pass, nobody knows yet
+ * whether it was used for the same request: the caller keeps the key and tries again.
+ */
+export function conflictOrDoubt(conflict: IdempotencyConflict, failure: unknown): unknown {
+  const mayPass = failure instanceof ServerError || failure instanceof Throttled;
+  if (failure instanceof ApiError && !mayPass) {
+    conflict.cause = failure;
+    return conflict;
+  }
+  if (failure instanceof OuselError) failure.inDoubt = true;
+  return failure;
 }
 
 /** Returns the fields of a query that are not undefined. */

@@ -1,14 +1,13 @@
 /** Transfers: preparing, sending, listing, finding and following them. */
 
 import { Amount, type AmountLike } from "./amounts.ts";
-import { OuselError } from "./errors.ts";
 import { segment } from "./exchange.ts";
 import { follow } from "./following.ts";
 import { encodeObject } from "./json.ts";
 import { Receipt, receiptParts } from "./receipts.ts";
 import { account, type Page, type Transfer, transfer } from "./records.ts";
 import { IdempotencyConflict } from "./refusals.ts";
-import { decodeAnswer, parseKey, Resource, withKeyInErrors } from "./resource.ts";
+import { conflictOrDoubt, decodeAnswer, parseKey, Resource, withKeyInErrors } from "./resource.ts";
 
 /** How long the server may wait until the transfer is sealed. */
 const RECEIPT_SECONDS_MAX = 10;
@@ -128,9 +127,8 @@ export class Transfers extends Resource {
         if (error.original && (await this.#isIntended(intent, error.original))) {
           return error.original;
         }
-      } catch (cause) {
-        if (!(cause instanceof OuselError)) throw cause;
-        error.cause = cause; // it must not hide that the key was used
+      } catch (failure) {
+        throw conflictOrDoubt(error, failure);
       }
       throw error;
     }

@@ -47,7 +47,7 @@ class ChargeService:
         self._observer = observer
         self._creations = SharedWrites(database, transitions.create_charges)
         self._charges = SharedReads(database, ChargeReader().read)
-        # Thousands may wait for a charge when it expires. One of them is enough to write that.
+        # Thousands may wait for a charge. When it expires, one transaction writes this for all.
         self._expiries = SharedCalls[str](lambda charge_id: self._write_expiries([charge_id]))
         self.notifier = ChargeNotifier(database, clock)
         # Anyone can open a checkout page, so visitors have a limit of their own: they cannot use up
@@ -160,7 +160,7 @@ class ChargeService:
         """Return the charge as it is now; if it has expired, write that first."""
         if not is_overdue(charge, self._clock()):
             return charge
-        await self._expiries.join(charge.id)
+        await self._expiries.run(charge.id)
         return await self._stored_charge(charge.id)
 
     async def _write_expiries(self, ids: list[str]) -> int:

@@ -9,7 +9,14 @@ from ousel.cli.console import DatabaseOption, JsonOption, fail, show
 from ousel.cli.databases import read_if_reachable, run_on_snapshot, run_with, settings
 from ousel.ledger.verify import VerificationFailed
 from ousel.sealed_log.checkpoints import Checkpoint
-from ousel.sealed_log.keys import KeyHolder, LogKey, new_key, read_key, write_key
+from ousel.sealed_log.keys import (
+    KeyHolder,
+    LogKey,
+    forget_signer,
+    new_key,
+    read_key,
+    write_key,
+)
 from ousel.sealed_log.published import read_published
 from ousel.sealed_log.verification import check_extends
 
@@ -41,17 +48,16 @@ def create_key(
         fail("use --lost or --restored, not both")
     holder = _holder(database)
     assert holder.path is not None
-    old = None
     if lost:
-        _forget_lost_key(database, holder)
-    else:
-        # Refuse if the file lacks the key that has signed the log. Servers accept a new key only if
-        # the key that has signed the log has named the new one as its successor.
-        read_if_reachable(database, holder.read_existing)
-        old = read_key(holder.path, holder.origin)
-    missing = _lost_checkpoint(database, holder, old) if restored else None
-    new = new_key(holder.origin) if old is None else old.create_successor(missing)
-    write_key(holder.path, new, replaces=lost or old is not None)
+        show(_record(holder, _replace_lost_key(database, holder)), as_json=as_json)
+        return
+    # Refuse if the file lacks the key that has signed the log. Servers accept a new key only if
+    # the key that has signed the log has named the new one as its successor.
+    read_if_reachable(database, holder.read_existing)
+    old = read_key(holder.path, holder.origin)
+    lost_checkpoint = _lost_checkpoint(database, holder, old) if restored else None
+    new = new_key(holder.origin) if old is None else old.create_successor(lost_checkpoint)
+    write_key(holder.path, new, replaces=old is not None)
     replaced = {} if old is None else {"replaces": str(old.verifier)}
     show(_record(holder, new) | replaced, as_json=as_json)
 
@@ -81,21 +87,26 @@ def _lost_checkpoint(database: str | None, holder: KeyHolder, key: LogKey | None
     return published.checkpoint
 
 
-def _forget_lost_key(database: str | None, holder: KeyHolder) -> None:
-    """Let the next key sign the log, or end the command if the key that signed it is not lost."""
-    path = holder.checkpoint_path
-    published = None if path is None else read_published(path)
+def _replace_lost_key(database: str | None, holder: KeyHolder) -> LogKey:
+    """Let an unrelated key continue the log, or end the command if its key is not lost."""
+    assert holder.path is not None
+    record = holder.checkpoint_path
+    published = None if record is None else read_published(record)
     if published is not None and not _is_extended(database, published.checkpoint):
         fail(
-            f"the log does not extend the checkpoint in {path}, so this database lacks what was"
+            f"the log does not extend the checkpoint in {record}, so this database lacks what was"
             " published: to continue with it all the same, remove that file first"
         )
-    if not run_with(
-        database, lambda opened, _: opened, lambda opened: opened.write(holder.forget_lost_key)
-    ):
+    if not run_on_snapshot(database, holder.is_signer_missing):
         fail(f"the log is not signed with a key that is missing in {holder.path}: leave out --lost")
+    if holder.path.exists():
+        fail(f"{holder.path} holds another key: move that file away first")
+    new = new_key(holder.origin)
+    write_key(holder.path, new)
+    run_with(database, lambda opened, _: opened, lambda opened: opened.write(forget_signer))
     if published is not None:
         published.path.unlink()
+    return new
 
 
 def _is_extended(database: str | None, checkpoint: Checkpoint) -> bool:

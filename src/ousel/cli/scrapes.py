@@ -98,7 +98,7 @@ def scrape(addresses: Iterable[str]) -> Scrape:
         try:
             families = list(text_string_to_metric_families(_text(address)))
         except ValueError:
-            fail(f"what {address}/metrics answers is not in the format of Prometheus")
+            fail(f"{address}/metrics does not answer with Prometheus metrics")
         for family in families:
             for sample in family.samples:
                 by_labels = samples.setdefault(sample.name, {})

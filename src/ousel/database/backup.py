@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Final
@@ -69,7 +69,8 @@ def write_atomically(target: Path, what: str) -> Iterator[Path]:
         flush(unfinished)
         _check_absent(target, what)
         unfinished.rename(target)
-        flush(target.absolute().parent)
+        with suppress(OSError):  # some file systems cannot flush a folder
+            flush(target.absolute().parent)
     finally:
         unfinished.unlink(missing_ok=True)
 

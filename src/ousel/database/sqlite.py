@@ -26,7 +26,7 @@ from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 
 BUSY_SECONDS_MAX: Final = 5.0
 BUSY_PAUSE_SECONDS: Final = 0.005
-INSTRUCTIONS_BETWEEN_LOOKS: Final = 10_000  # of SQLite's, before it looks whether to go on
+INSTRUCTIONS_BETWEEN_CHECKS: Final = 10_000  # SQLite runs so many, then asks whether to stop
 
 _WRITER_PRAGMAS: Final = (
     "PRAGMA synchronous = FULL",
@@ -95,13 +95,13 @@ class SqliteDatabase:
         """Run reads that all see the state of the database at their start.
 
         They may take long, so they have a thread and a connection of their own. If the caller gives
-        up, the thread ends at its next statement.
+        up, the thread ends at the next statement that takes long.
         """
-        is_over = threading.Event()
+        gave_up = threading.Event()
         try:
-            return await with_retries(lambda _: asyncio.to_thread(self._snapshot, work, is_over))
+            return await with_retries(lambda _: asyncio.to_thread(self._snapshot, work, gave_up))
         finally:
-            is_over.set()
+            gave_up.set()
 
     async def write(
         self,
@@ -155,12 +155,12 @@ class SqliteDatabase:
         except _DRIVER_ERRORS as error:
             raise _translate(error) from error
 
-    def _snapshot(self, work: Work[Result], is_over: threading.Event) -> Result:
+    def _snapshot(self, work: Work[Result], gave_up: threading.Event) -> Result:
         # If another file is here now, a new connection would apply the old file's log to it.
         self._check_file_unmoved()
         try:
             with closing(_connect(self._path)) as connection:
-                connection.set_progress_handler(is_over.is_set, INSTRUCTIONS_BETWEEN_LOOKS)
+                connection.set_progress_handler(gave_up.is_set, INSTRUCTIONS_BETWEEN_CHECKS)
                 connection.execute("BEGIN")
                 return _run_to_end(work, SqliteTransaction(connection))
         except _DRIVER_ERRORS as error:

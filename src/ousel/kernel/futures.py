@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from ousel.kernel.deadlines import NO_DEADLINE, set_deadline
+
 # To answer two refused requests takes about a quarter of a millisecond. Another request needs
 # several turns of the event loop, so it is delayed by one or two milliseconds.
 FAILED_AT_ONCE: Final = 2
@@ -32,7 +34,7 @@ class SharedCalls(Generic[Key]):
         self._callers: dict[Key, list[asyncio.Future[None]]] = {}
         self._running: set[asyncio.Task[None]] = set()  # so that they are not collected as garbage
 
-    async def join(self, key: Key) -> None:
+    async def run(self, key: Key) -> None:
         """Return when the call with this key has ended; begin it unless it is running."""
         caller: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         callers = self._callers.setdefault(key, [])
@@ -44,6 +46,7 @@ class SharedCalls(Generic[Key]):
         await caller
 
     async def _run(self, key: Key) -> None:
+        set_deadline(NO_DEADLINE)  # that of the first caller does not concern the others
         try:
             await self._call(key)
         except Exception as error:  # noqa: BLE001 - the callers get it

@@ -5,7 +5,9 @@ hashes are in the same file. Each file is small enough to be read as a whole.
 """
 
 from array import array
-from tempfile import SpooledTemporaryFile, gettempdir
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from tempfile import SpooledTemporaryFile
 from typing import Final, Self
 
 from ousel.kernel.errors import OperatorError
@@ -15,6 +17,16 @@ PART_BYTES_IN_MEMORY: Final = 64 * 1024  # a larger part goes to the disk
 HASHES_WRITTEN_AT_ONCE: Final = 1_024
 
 _MASK: Final = (1 << 64) - 1
+
+
+@contextmanager
+def _disk_errors_reported() -> Iterator[None]:
+    """Report an error of the disk as one. A database takes every OSError for a lost connection."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror
+        raise OperatorError(f"temporary files cannot be written or read: {reason}") from error
 
 
 class DuplicateFinder:
@@ -35,7 +47,8 @@ class DuplicateFinder:
     def __exit__(self, *_: object) -> None:
         """Remove the temporary files."""
         for part in self._parts:
-            part.close()
+            with suppress(OSError):  # nobody needs what could not be written
+                part.close()
 
     def add(self, text: str) -> None:
         """Take another text."""
@@ -43,19 +56,17 @@ class DuplicateFinder:
         unwritten = self._unwritten[number % PARTS]
         unwritten.append(number)
         if len(unwritten) == HASHES_WRITTEN_AT_ONCE:
-            try:
+            with _disk_errors_reported():
                 self._parts[number % PARTS].write(unwritten.tobytes())
-            except OSError as error:  # which the database would take for a lost connection
-                folder = gettempdir()
-                raise OperatorError(f"{folder} cannot be written: {error.strerror}") from error
             del unwritten[:]
 
     def suspects(self) -> set[int]:
         """Return the hashes that occurred twice; two texts rarely have the same hash."""
         twice: set[int] = set()
         for part, unwritten in zip(self._parts, self._unwritten, strict=True):
-            part.seek(0)
-            numbers = array("Q", part.read()) + unwritten
+            with _disk_errors_reported():
+                part.seek(0)
+                numbers = array("Q", part.read()) + unwritten
             once = set(numbers)
             if len(once) < len(numbers):
                 twice.update(number for number in once if numbers.count(number) > 1)

@@ -15,7 +15,7 @@ from ousel.ledger.rules import Account, Entry
 from ousel.ledger.search import HistorySearch, SearchResult
 
 SHARED_ENTRIES_MAX: Final = 500  # reading this many takes a few milliseconds
-NEW_ENTRIES_READ: Final = 100  # at once, of those that were written while somebody waited
+NEW_ENTRIES_PER_READ: Final = 100  # after a wait
 
 Wanted = tuple[str, int, int]  # the account's id, the number after which to begin, and the limit
 
@@ -45,13 +45,15 @@ class HistoryFollower:
         assert query.oldest_first, "entries are followed in the order in which they were written"
         time = asyncio.get_running_loop().time
         deadline = time() + wait_seconds
-        following = _next(query, await self._find(query))
-        while not following.entries and time() < deadline and not self._notifier.stopped:
+        is_last_read = wait_seconds <= 0 or self._notifier.stopped
+        following = _page_of(query, await self._find(query))
+        while not (following.entries or is_last_read):
             query = msgspec.structs.replace(query, after_sequence=following.position)
             await self._notifier.wait_for_movement(following.own, deadline - time())
-            is_over = time() >= deadline
-            found = await (self._find(query) if is_over else self._find_new(query))
-            following = _next(query, found)
+            # The last read may say that there is nothing, so it searches as the first one did.
+            is_last_read = time() >= deadline or self._notifier.stopped
+            found = await (self._find(query) if is_last_read else self._find_new(query))
+            following = _page_of(query, found)
         return following
 
     async def _find(self, query: HistoryQuery) -> SearchResult:
@@ -71,7 +73,7 @@ class HistoryFollower:
         """
         after, matching = query.after_sequence, list[tuple[Entry, Account]]()
         while True:
-            found = await self._next_entries.get((query.account_id, after, NEW_ENTRIES_READ))
+            found = await self._next_entries.get((query.account_id, after, NEW_ENTRIES_PER_READ))
             if found is None:
                 return await self._find(query)
             matching += [pair for pair in found.entries if matches(query, pair[0])]
@@ -80,7 +82,7 @@ class HistoryFollower:
                 return SearchResult(found.own, matching[: query.limit + 1])
 
 
-def _next(query: HistoryQuery, found: SearchResult) -> NextEntries:
+def _page_of(query: HistoryQuery, found: SearchResult) -> NextEntries:
     """Return what was found as a page, with the position after it."""
     if found.own.sequence < query.after_sequence:
         raise DatabaseUnavailable("The database lacks transfers that came before this cursor.")

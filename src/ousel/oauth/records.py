@@ -128,7 +128,7 @@ def error_answer(refusal: Refusal) -> Answer:
     status, code = InvalidRequest.status, InvalidRequest.code
     if isinstance(refusal, OauthRefusal):
         status, code = refusal.status, refusal.code
-    elif isinstance(refusal, Unauthorized):  # by a rehearsal
+    elif isinstance(refusal, Unauthorized):  # only a rehearsal raises it here
         status, code = InvalidClient.status, InvalidClient.code
     elif isinstance(refusal, OriginNotAllowed):
         status = refusal.status

@@ -87,7 +87,7 @@ class SecondFactorService:
             lambda transaction: has_authenticator_app(transaction, account_id)
         )
 
-    async def propose(self, account_id: str, session: str) -> str | None:
+    async def propose(self, account_id: str, session_hash: str) -> str | None:
         """Return a secret for the authenticator app; its first code turns the app on.
 
         Return None if the session has ended meanwhile. A new password ends sessions and removes
@@ -95,7 +95,7 @@ class SecondFactorService:
         """
 
         async def work(transaction: Transaction) -> str | None:
-            if not await store.lock_session(transaction, account_id, session):
+            if not await store.lock_session(transaction, account_id, session_hash):
                 return None
             secret = base64.b32encode(os.urandom(FACTOR_SECRET_BYTES)).decode()
             encrypted = await self._secrets.encrypt(transaction, account_id, secret)

@@ -249,23 +249,24 @@ class KeyHolder:
                 return
         raise AnotherKeySigned(
             f"the log of this database is signed with a key that is not in {self.path}: put the"
-            " file of that key there"
+            " file of that key there. If it is lost for good, see 'ousel log key new --lost'"
         )
 
-    async def forget_lost_key(self, transaction: Transaction) -> bool:
-        """Treat the log as never signed, if the key that has signed it is not in the file.
-
-        Return whether that is so. The next key signs the same log, and nobody vouches for it.
-        """
-        head = await store.lock_head(transaction)
-        if head is None:
-            raise LogKeyUnusable("a server is sealing now: stop all servers first")
+    async def is_signer_missing(self, transaction: Transaction) -> bool:
+        """Return whether the log is signed with a key that is not in the file."""
         try:
             await self.read_existing(transaction)
         except AnotherKeySigned:
-            await store.write_head(transaction, head, replace(head, checkpoint=None))
             return True
         return False
+
+
+async def forget_signer(transaction: Transaction) -> None:
+    """Let any key sign the log next, as if it had never been signed."""
+    head = await store.lock_head(transaction)
+    if head is None:
+        raise LogKeyUnusable("a server is sealing now: stop all servers first")
+    await store.write_head(transaction, head, replace(head, checkpoint=None))
 
 
 def known_key(settings: Settings) -> LogKey | None:

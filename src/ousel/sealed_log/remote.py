@@ -61,10 +61,10 @@ def request(url: str, body: bytes | None = None) -> RemoteAnswer:
 
 @cache
 def _opener() -> OpenerDirector:
-    """Return what sends requests. It takes a redirect for an ordinary answer.
+    """Return the object that sends requests. It treats a redirect like any other answer.
 
-    Otherwise a witness or a log could send us to any address, and the limits on time and size would
-    not apply to the redirect itself.
+    If it followed redirects, a witness or a log could send us to any address, and the limits on
+    time and size would not apply to the redirect itself.
     """
     opener = OpenerDirector()
     for handler in (ProxyHandler, HTTPHandler, HTTPSHandler, HTTPDefaultErrorHandler):

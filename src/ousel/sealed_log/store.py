@@ -94,7 +94,7 @@ class Head(msgspec.Struct, frozen=True):
     """The state of the log."""
 
     size: int
-    checkpoint: str | None  # signed for this size; None if no process has had a key yet
+    checkpoint: str | None  # signed for this size; None if there was no key yet, or it is lost
     # The last entry that the backfill has looked at; None if no backfill is running.
     backfill_account_id: str | None = None
     backfill_sequence: int = 0

@@ -8,7 +8,7 @@ from ousel_client.amounts import Amount, encode_object, parse_amount
 from ousel_client.drivers import PageSteps
 from ousel_client.errors import OuselError
 from ousel_client.exchange import Steps, segment
-from ousel_client.intents import parse_key, with_key_in_errors
+from ousel_client.intents import parse_key, raise_conflict_or_doubt, with_key_in_errors
 from ousel_client.operations import Driver, ListOperation, Operation, Resource, timestamp
 from ousel_client.records import Charge
 from ousel_client.refusals import ChargeNotCancelable, IdempotencyConflict
@@ -90,8 +90,8 @@ class Charges(Resource[Driver]):
                 raise
             try:
                 original = yield from self._read(Charge, _path(original_id))
-            except OuselError as error:  # it must not hide that the key was used
-                raise conflict from error
+            except OuselError as error:
+                raise_conflict_or_doubt(conflict, error)
             conflict.original = original
             if any(getattr(original, name) != value for name, value in terms.items()):
                 raise

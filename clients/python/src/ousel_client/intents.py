@@ -4,12 +4,13 @@ import secrets
 import time
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from ousel_client.amounts import parse_amount
 from ousel_client.credentials import is_visible_ascii
-from ousel_client.errors import OuselError
+from ousel_client.errors import ApiError, OuselError, ServerError, Throttled
 from ousel_client.exchange import Steps
+from ousel_client.refusals import IdempotencyConflict
 
 KEY_CHARACTERS_MAX: Final = 255
 KEY_RANDOM_BYTES: Final = 10
@@ -49,10 +50,22 @@ def parse_key(key: str | None) -> str:
 
 
 def require_key(key: str | None) -> str:
-    """Return the key. Refuse an invalid one, and None, which a caller may have read somewhere."""
+    """Return the key. Refuse an invalid one, and None, which a program may have stored."""
     if key is None:
         raise TypeError("Give the idempotency key that the transfer was sent with.")
     return parse_key(key)
+
+
+def raise_conflict_or_doubt(conflict: IdempotencyConflict, error: OuselError) -> NoReturn:
+    """Raise one of these: the error has prevented a look at what the key was used for.
+
+    A refusal must not hide that the key was used. After a failure that may pass, nobody knows yet
+    whether it was used for the same request: the caller keeps the key and tries again.
+    """
+    if isinstance(error, ApiError) and not isinstance(error, ServerError | Throttled):
+        raise conflict from error
+    error.in_doubt = True
+    raise error
 
 
 def with_key_in_errors(steps: Steps[Result], key: str) -> Steps[Result]:

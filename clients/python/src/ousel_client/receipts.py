@@ -56,7 +56,7 @@ class ReceiptProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptParts:
-    """What an answer must have to be a receipt at all."""
+    """The fields without which an answer is not a receipt."""
 
     leaf: str
     checkpoint: str

@@ -11,7 +11,13 @@ from ousel_client.drivers import AsyncDriver, PageSteps, SyncDriver
 from ousel_client.errors import OuselError
 from ousel_client.exchange import Steps, segment
 from ousel_client.following import AsyncFollow, Follow, follow_query
-from ousel_client.intents import TransferIntent, parse_key, require_key, with_key_in_errors
+from ousel_client.intents import (
+    TransferIntent,
+    parse_key,
+    raise_conflict_or_doubt,
+    require_key,
+    with_key_in_errors,
+)
 from ousel_client.operations import (
     Driver,
     ListOperation,
@@ -182,8 +188,8 @@ class Transfers(Resource[Driver]):
                 conflict.original = original
                 if original is not None and (yield from self._is_intended(intent, original)):
                     return original
-            except OuselError as error:  # it must not hide that the key was used
-                raise conflict from error
+            except OuselError as error:
+                raise_conflict_or_doubt(conflict, error)
             raise
 
     def _receipt(self, transfer_id: str) -> Steps[Receipt]:

@@ -91,6 +91,22 @@ test("an error does not hide that a key was used", async () => {
   }
 });
 
+test("a failure that may pass leaves doubt about a conflict", async () => {
+  for (const status of [429, 503]) {
+    const failing = new Client(KEY, {
+      ...AT,
+      fetch: async (_, { method }) =>
+        method === "POST"
+          ? new Response('{"code":"idempotency_conflict"}', { status: 409 })
+          : new Response("{}", { status }),
+      retry: { attemptsMax: 1 },
+    });
+    const intent = failing.transfers.prepare({ to: "@ada", amount: "1" });
+    const error = await errorOf(failing.transfers.send(intent));
+    assert.deepEqual([error.status, error.inDoubt], [status, true]);
+  }
+});
+
 test("an answer that is no receipt is unexpected", async () => {
   for (const body of ["<h1>Welcome</h1>", "{}", '{"leaf": "bGVhZg=="}']) {
     const portal = new Client(KEY, { ...AT, fetch: async () => new Response(body) });

@@ -24,8 +24,8 @@ for (const button of document.querySelectorAll("button[data-print]")) {
   button.addEventListener("click", () => window.print());
 }
 
-// Do not send a form twice on a second click. Later clicks count again: the first request may have
-// been stopped, and the server recognizes what was sent twice.
+// Do not send a form twice on a second click. Later clicks count again, because the first request
+// may have been stopped. Where a repetition would matter, the server recognizes it.
 const SECOND_CLICK_MS = 10_000;
 for (const form of document.querySelectorAll("form[method=post]")) {
   form.addEventListener("submit", (event) => {
