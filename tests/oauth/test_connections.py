@@ -28,13 +28,14 @@ async def disconnected(consent: Consent) -> bool:
     )
 
 
-async def test_a_connection_shows_all_that_its_tokens_may_read(
+async def test_a_connection_shows_all_that_the_app_may_read(
     database: Database, server: Server
 ) -> None:
-    """An app is connected from its first exchange on; its scopes are those of all its tokens."""
+    """An app is connected once it is allowed, and has the scopes of all that it was granted."""
     consent = await Consent.of_new_people(database)
-    code = await consent.code(scope="balance")
     before = await connection_of(consent)
+    code = await consent.code(scope="balance")
+    allowed = await connection_of(consent)
 
     async with server.client() as client:
         await client.post("/oauth/token", json=consent.exchange(code))
@@ -43,7 +44,10 @@ async def test_a_connection_shows_all_that_its_tokens_may_read(
         second = await connection_of(consent)
 
     assert before is None
+    assert allowed is not None
+    assert (allowed.app_name, allowed.scopes) == (consent.app.name, ("balance",))
     assert first is not None
+    assert first.ends_at > allowed.ends_at
     assert second is not None
     assert (first.app_name, first.scopes) == (consent.app.name, ("balance",))
     assert second.scopes == ("profile", "balance")

@@ -1,5 +1,7 @@
 """An app that is connected already: consent again, the connections page, disconnecting."""
 
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 
 from ousel.accounts.service import find_account
@@ -121,6 +123,22 @@ async def test_a_person_can_end_only_their_own_connections(
     assert other.status_code == 404
     assert profile.json()["username"] == first_name
     assert "No app can read your account" in (await second.get("/connections")).text
+
+
+async def test_an_app_that_has_not_used_its_code_yet_can_be_disconnected(
+    portal: Portal, consent: Consent
+) -> None:
+    """It is listed as soon as it is allowed; once it is disconnected, its code gives no token."""
+    _, visitor = await new_person(portal)
+    allowed = await decide(visitor, connect_path(consent), "Allow")
+    code = parse_qs(urlsplit(allowed.headers["location"]).query)["code"][0]
+
+    ended = await visitor.press("/connections", "Disconnect")
+    late = await portal.visitor().client.post("/v1/oauth/token", json=consent.exchange(code))
+
+    assert ended.headers["location"] == "/connections?done=disconnected"
+    assert "No app can read your account" in (await visitor.get("/connections")).text
+    assert late.json()["error"] == "invalid_grant"
 
 
 async def test_the_app_page_counts_connected_people(portal: Portal, database: Database) -> None:

@@ -57,6 +57,17 @@ class Token(msgspec.Struct, frozen=True):
         return now < self.expires_at
 
 
+class Grant(msgspec.Struct, frozen=True):
+    """What lets an app read an account: a valid token, or a code that it has yet to exchange."""
+
+    app_id: str
+    app_name: str
+    scope: str
+    created_at: int
+    expires_at: int
+    last_used_at: int | None
+
+
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """An app's request to exchange a code."""
 

@@ -1,4 +1,4 @@
-"""User tokens, and connections: the apps that hold valid tokens for an account.
+"""User tokens, and connections: the apps that hold valid tokens or codes for an account.
 
 The functions run in the transaction that they are given; the services open their own.
 """
@@ -13,7 +13,7 @@ from ousel.kernel.clock import Clock
 from ousel.kernel.ids import handle_of, is_secret, matches_hash, new_secret, secret_hash
 from ousel.oauth import rules, store
 from ousel.oauth.refusals import InvalidGrant
-from ousel.oauth.rules import Code, Exchange, Token
+from ousel.oauth.rules import Code, Exchange, Grant, Token
 from ousel.people.audit import EventSource, record_event
 
 CodeOrToken = TypeVar("CodeOrToken", Code, Token)
@@ -138,11 +138,14 @@ async def revoke_token(transaction: Transaction, secret: str, app_id: str, mode:
 async def list_connections(
     transaction: Transaction, account_id: str, now: int
 ) -> list[AppConnection]:
-    """Return the apps that can read the account, the longest connected first."""
-    by_app: dict[str, list[tuple[Token, str]]] = {}
-    for token, app_name in await store.tokens_of_account(transaction, account_id, now):
-        by_app.setdefault(token.app_id, []).append((token, app_name))
-    return [_connection(tokens) for tokens in by_app.values()]
+    """Return the apps that can read the account, the longest connected first.
+
+    A person has connected an app as soon as its code is issued, even if the app has yet to use it.
+    """
+    by_app: dict[str, list[Grant]] = {}
+    for grant in await store.grants_of_account(transaction, account_id, now):
+        by_app.setdefault(grant.app_id, []).append(grant)
+    return [_connection(grants) for grants in by_app.values()]
 
 
 async def find_connection(
@@ -156,7 +159,7 @@ async def find_connection(
 
 
 async def disconnect(transaction: Transaction, account_id: str, app_id: str) -> bool:
-    """End the app's access to the account at once; return whether it had any."""
+    """End the app's access to the account at once; return whether it had a token."""
     return await store.end_all_of_app(transaction, account_id, app_id) > 0
 
 
@@ -204,14 +207,14 @@ async def _code(transaction: Transaction, secret: str) -> Code | None:
     return match_secret(await store.codes_by_handle(transaction, handle_of(secret)), secret)
 
 
-def _connection(tokens: list[tuple[Token, str]]) -> AppConnection:
-    held = {scope for token, _ in tokens for scope in token.scope.split(" ")}
-    first, app_name = tokens[0]
+def _connection(grants: list[Grant]) -> AppConnection:
+    held = {scope for grant in grants for scope in grant.scope.split(" ")}
+    first = grants[0]
     return AppConnection(
         app_id=first.app_id,
-        app_name=app_name,
+        app_name=first.app_name,
         scopes=tuple(scope for scope in rules.SCOPES if scope in held),
         connected_at=first.created_at,
-        last_used_at=max((token.last_used_at or 0 for token, _ in tokens)) or None,
-        ends_at=max(token.expires_at for token, _ in tokens),
+        last_used_at=max(grant.last_used_at or 0 for grant in grants) or None,
+        ends_at=max(grant.expires_at for grant in grants),
     )

@@ -7,9 +7,9 @@ import msgspec
 
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table, deletion_of_oldest
-from ousel.oauth.rules import Code, Token
+from ousel.oauth.rules import Code, Grant, Token
 
-TOKENS_LISTED_MAX: Final = 1_000
+GRANTS_LISTED_MAX: Final = 1_000
 
 CODES: Final = Table(
     "authorization_codes",
@@ -66,12 +66,17 @@ TOKENS_BY_HANDLE: Final = Statement(
     " JOIN apps ON apps.account_id = user_tokens.app_account_id AND apps.id = user_tokens.app_id"
     " WHERE user_tokens.handle = ANY(:handles)",
 )
-TOKENS_OF_ACCOUNT: Final = Statement(
-    "the valid tokens of an account with the names of their apps, oldest first",
-    f"SELECT {_TOKEN_COLUMNS}, apps.name FROM user_tokens"
-    " JOIN apps ON apps.account_id = user_tokens.app_account_id AND apps.id = user_tokens.app_id"
-    " WHERE user_tokens.account_id = :account_id AND user_tokens.expires_at > :now"
-    " ORDER BY user_tokens.created_at, user_tokens.handle LIMIT :limit",
+GRANTS_OF_ACCOUNT: Final = Statement(
+    "the valid tokens and unused codes of an account with the names of their apps, oldest first",
+    "SELECT grants.app_id, apps.name, grants.scope,"
+    " grants.created_at, grants.expires_at, grants.last_used_at FROM ("
+    "SELECT app_account_id, app_id, handle, scope, created_at, expires_at, last_used_at"
+    " FROM user_tokens WHERE account_id = :account_id AND expires_at > :now UNION ALL "
+    "SELECT app_account_id, app_id, handle, scope, created_at, expires_at, NULL"
+    " FROM authorization_codes"
+    " WHERE account_id = :account_id AND expires_at > :now AND used_at IS NULL) AS grants"
+    " JOIN apps ON apps.account_id = grants.app_account_id AND apps.id = grants.app_id"
+    " ORDER BY grants.created_at, grants.handle LIMIT :limit",
 )
 COUNT_USERS_OF_APP: Final = Statement(
     "how many accounts have a valid token with an app",
@@ -136,14 +141,12 @@ async def tokens_by_handle(transaction: Transaction, handles: Collection[str]) -
     return [Token(*row) for row in rows]
 
 
-async def tokens_of_account(
-    transaction: Transaction, account_id: str, now: int
-) -> list[tuple[Token, str]]:
-    """Return the valid tokens of an account, oldest first, each with its app's name."""
+async def grants_of_account(transaction: Transaction, account_id: str, now: int) -> list[Grant]:
+    """Return the valid tokens and unused codes of an account, oldest first."""
     rows = await transaction.fetch(
-        TOKENS_OF_ACCOUNT, account_id=account_id, now=now, limit=TOKENS_LISTED_MAX
+        GRANTS_OF_ACCOUNT, account_id=account_id, now=now, limit=GRANTS_LISTED_MAX
     )
-    return [(Token(*row[:-1]), row[-1]) for row in rows]
+    return [Grant(*row) for row in rows]
 
 
 async def users_of_app(transaction: Transaction, app_id: str, now: int) -> int:
