@@ -14,6 +14,8 @@ import msgspec
 import pytest
 
 from ousel.database.addresses import open_database
+from ousel.people.factor_secrets import FactorSecrets
+from ousel.people.secret_file import SecretFile
 from tests.faults.paced import PacedPlan, PacedTally
 from tests.faults.sizes import CALM_SECONDS, NO_FOLLOWER_SECONDS
 from tests.faults.stalls import Interval, may_watch, overlaps, stalls_watched
@@ -21,6 +23,7 @@ from tests.support.accounts import verify
 from tests.support.figures import Figure
 from tests.support.postgres_server import PostgresServer
 from tests.support.raw_sql import RawSql
+from tests.support.secret_files import secret_file_for
 from tests.support.seeded import SeededDatabase
 from tests.support.server import Server
 from tests.support.waiting import until
@@ -175,6 +178,24 @@ def slow_figures_of(tally: PacedTally, stalls: list[Interval]) -> str:
     stalled_seconds = sum(end - begin for begin, end in stalls)
     delayed = sum(overlaps(each, stalls) for each in tally.slow)
     return f"{slow}, {delayed} of them in stalls of the machine ({stalled_seconds:.2f} s in all)"
+
+
+async def test_a_server_starts_without_a_follower(
+    postgres: PostgresServer, seeded: SeededDatabase
+) -> None:
+    """It answers reads at once, and writes when the follower is back."""
+    async with open_database(seeded.url) as database:
+        file = SecretFile(secret_file_for(seeded.url), may_create=False)
+        await FactorSecrets(database, file).add_key()
+    with Server(seeded.url):
+        pass  # the first server marks the database as live
+    await postgres.require_followers("nobody")
+    with Server(seeded.url, OUSEL_LOG_LEVEL="error") as server:
+        async with server.client(seeded.key) as client:
+            assert (await client.get("/balance")).status_code == 200
+            await postgres.require_followers("")
+            body = {"to": f"@{seeded.people[0]}", "amount": 1}
+            assert (await client.post("/transfers", json=body)).status_code == 201
 
 
 async def test_reads_are_answered_without_a_follower(

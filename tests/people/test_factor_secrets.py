@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from ousel.database.port import Database, Transaction
+from ousel.kernel.errors import OutcomeUnknown
 from ousel.people import factor_secrets, factor_store, store
 from ousel.people.attempts import AttemptCounter
 from ousel.people.factor_secrets import FactorSecrets
@@ -15,6 +17,7 @@ from ousel.people.rules import Session
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.secret_file import SecretFile, SecretFileUnusable
 from tests.people.members import HOME, LAPTOP, Member
+from tests.support.delegating_database import DelegatingDatabase
 from tests.support.raw_sql import RawSql
 from tests.support.visitor import PASSWORD
 from tests.support.waiting import until_done_or_blocked
@@ -102,6 +105,29 @@ async def test_a_start_encrypts_what_an_older_version_has_stored(
     assert decrypted(secrets, stored) == plain
     await secrets.prepare()
     assert await stored_secrets(raw_sql) == stored
+
+
+class UnwritableDatabase(DelegatingDatabase):
+    """A database without a follower, whose commits are abandoned."""
+
+    @override
+    async def write(self, *_: object, **__: object) -> Any:
+        raise OutcomeUnknown("The test says so.")
+
+
+async def test_a_start_while_no_commit_succeeds_leaves_the_secrets_as_they_are(
+    database: Database, secret_file: SecretFile, raw_sql: RawSql
+) -> None:
+    """They can be read, and a later start encrypts them."""
+    plain = await add_plain_factors(raw_sql, 1)
+
+    secrets = FactorSecrets(UnwritableDatabase(database), secret_file)
+    await secrets.prepare()
+    unchanged = await stored_secrets(raw_sql)
+    await FactorSecrets(database, secret_file).prepare()
+
+    assert unchanged == decrypted(secrets, unchanged) == plain
+    assert await stored_secrets(raw_sql) != plain
 
 
 async def test_a_start_creates_no_file_that_nobody_needs(

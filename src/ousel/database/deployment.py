@@ -7,7 +7,7 @@ on a live server.
 
 from typing import Final, Literal
 
-from ousel.database.port import Transaction
+from ousel.database.port import Row, Transaction
 from ousel.database.statements import Statement
 
 Mode = Literal["live", "test"]
@@ -22,8 +22,10 @@ CLAIM_SECRET_KEY: Final = Statement(
     "INSERT INTO deployment (name, value) VALUES ('secret_key', :key_id) ON CONFLICT DO NOTHING",
 )
 SECRET_KEY: Final = Statement(
-    "the key that encrypts secrets",
-    "SELECT value FROM deployment WHERE name = 'secret_key' FOR UPDATE",
+    "the key that encrypts secrets", "SELECT value FROM deployment WHERE name = 'secret_key'"
+)
+LOCK_SECRET_KEY: Final = Statement(
+    "the key that encrypts secrets, locked", f"{SECRET_KEY.text} FOR UPDATE"
 )
 CHANGE_SECRET_KEY: Final = Statement(
     "record another key that encrypts secrets",
@@ -32,8 +34,12 @@ CHANGE_SECRET_KEY: Final = Statement(
 
 
 async def claim_mode(transaction: Transaction, mode: Mode) -> Mode:
-    """Set the database's mode unless it has one already, and return the mode that it has."""
-    await transaction.execute(CLAIM_MODE, mode=mode)
+    """Set the database's mode unless it has one already, and return the mode that it has.
+
+    If it has one, nothing is written. So a server can start while no commit succeeds.
+    """
+    if not await transaction.fetch(MODE):
+        await transaction.execute(CLAIM_MODE, mode=mode)
     return await mode_of(transaction)
 
 
@@ -44,22 +50,27 @@ async def mode_of(transaction: Transaction) -> Mode:
 
 
 async def secret_key_id(transaction: Transaction) -> str | None:
-    """Return the id of the key that encrypts secrets, or None if no secret was encrypted yet.
+    """Return the id of the key that encrypts secrets, or None if no secret was encrypted yet."""
+    return _key_id(await transaction.fetch(SECRET_KEY))
 
-    In a transaction that writes, it cannot change before the commit.
-    """
-    rows = await transaction.fetch(SECRET_KEY)
-    return str(rows[0][0]) if rows else None
+
+async def lock_secret_key(transaction: Transaction) -> str | None:
+    """Return the id of the key that encrypts secrets, which cannot change before the commit."""
+    return _key_id(await transaction.fetch(LOCK_SECRET_KEY))
 
 
 async def claim_secret_key(transaction: Transaction, key_id: str) -> str:
     """Record the first key that encrypts secrets, unless there is one; return the recorded one."""
     await transaction.execute(CLAIM_SECRET_KEY, key_id=key_id)
-    claimed = await secret_key_id(transaction)
+    claimed = await lock_secret_key(transaction)
     assert claimed is not None
     return claimed
 
 
 async def set_secret_key(transaction: Transaction, key_id: str) -> None:
-    """Record another key, in a transaction that has read the one before."""
+    """Record another key, in a transaction that has locked the one before."""
     await transaction.execute(CHANGE_SECRET_KEY, key_id=key_id)
+
+
+def _key_id(rows: list[Row]) -> str | None:
+    return str(rows[0][0]) if rows else None

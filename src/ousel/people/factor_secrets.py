@@ -15,6 +15,7 @@ import msgspec
 
 from ousel.database import deployment
 from ousel.database.port import Database, Transaction
+from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from ousel.kernel.logs import EventLogger
 from ousel.people import factor_store
 from ousel.people.secret_file import SecretFile
@@ -63,19 +64,24 @@ class FactorSecrets:
         return None
 
     async def prepare(self) -> None:
-        """Encrypt the secrets that an older version has stored; refuse to start without the key."""
+        """Encrypt the secrets that an older version has stored; refuse to start without the key.
+
+        If the database cannot be written now, the server starts all the same: the secrets can be
+        read, and the next start encrypts them.
+        """
         self._file.check()
-
-        async def needed_key(transaction: Transaction) -> str | None:
-            key_id = await deployment.secret_key_id(transaction)
-            if key_id is None and await factor_store.secrets_of_other_keys(transaction, "", "", 1):
-                return await self._lock_key(transaction)
-            return key_id
-
-        key_id = await self._database.write(needed_key)
+        key_id = await self._database.read(deployment.secret_key_id)
         if key_id is not None:
             self._file.get(key_id)
-            await self.encrypt_all()
+
+        async def others(transaction: Transaction) -> list[tuple[str, str]]:
+            return await factor_store.secrets_of_other_keys(transaction, key_id or "", "", 1)
+
+        try:
+            if await self._database.read(others):
+                await self.encrypt_all()
+        except (DatabaseUnavailable, OutcomeUnknown) as refusal:
+            _log.warning("secrets of second factors were not encrypted", code=refusal.code)
 
     async def add_key(self) -> str:
         """Add a key to the file, for a rotation that follows; return its id."""
@@ -113,7 +119,7 @@ class FactorSecrets:
 
     async def _lock_key(self, transaction: Transaction) -> str:
         """Return the id of the key that encrypts, which does not change before the commit."""
-        key_id = await deployment.secret_key_id(transaction)
+        key_id = await deployment.lock_secret_key(transaction)
         if key_id is None:
             return await deployment.claim_secret_key(transaction, self._file.ids()[-1])
         return key_id
