@@ -14,14 +14,16 @@ from tests.faults.load import Load, assert_settled_exactly_once
 from tests.faults.sizes import FULL
 from tests.support.ports import free_port
 from tests.support.postgres_server import PostgresServer
+from tests.support.raw_sql import RawSql
 from tests.support.seeded import seed_database
 from tests.support.server import Server
-from tests.support.waiting import until
+from tests.support.waiting import until, until_blocked
 
 pytestmark = pytest.mark.slow
 
 SEVERAL = "--workers=2"
 HANGING_SECONDS_MAX = 90.0
+LOCK = "SELECT id FROM accounts WHERE username = ? FOR UPDATE"
 
 
 @pytest.fixture
@@ -96,6 +98,23 @@ async def test_a_server_that_is_stopped_replaces_no_more_processes(postgres_url:
     assert log.count("Started server process") <= 2
 
 
+async def test_a_server_that_is_stopping_refuses_connections(postgres_url: str) -> None:
+    """While it answers what it has accepted, a proxy learns at once that it must go elsewhere."""
+    seeded = await seed_database(postgres_url)
+    with Server(postgres_url, SEVERAL) as server:
+        async with RawSql(postgres_url) as somebody, server.client(seeded.key) as client:
+            await somebody.run("BEGIN")
+            await somebody.run(LOCK, seeded.people[0])
+            body = {"to": f"@{seeded.people[0]}", "amount": 1}
+            sending = asyncio.create_task(client.post("/transfers", json=body))
+            await until_blocked(postgres_url)
+            server.process.send_signal(signal.SIGTERM)
+            await until(lambda: _refuses_connections(server))
+            assert not sending.done()
+            await somebody.run("ROLLBACK")
+            assert (await sending).status_code == HTTPStatus.CREATED
+
+
 async def test_a_server_whose_parent_is_killed_leaves_its_port(postgres_url: str) -> None:
     """Its processes end by themselves, so that the next server finds the port free."""
     with Server(postgres_url, SEVERAL) as server:
@@ -104,6 +123,14 @@ async def test_a_server_whose_parent_is_killed_leaves_its_port(postgres_url: str
         await until(lambda: not _alive(workers))
         with socket.create_server(("127.0.0.1", server.port)):
             pass
+
+
+def _refuses_connections(server: Server) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", server.port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False
 
 
 def _workers(server: Server) -> list[psutil.Process]:

@@ -110,7 +110,7 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
         )
     if workers > 1:
         serve = partial(_serve_in_worker, settings, listener, workers)
-        Supervisor(serve, workers, WORKER_STOP_SECONDS_MAX).run()
+        Supervisor(serve, listener, workers, WORKER_STOP_SECONDS_MAX).run()
     else:
         _stop_on_hangup()
         _server(Ousel(settings)).run(sockets=[listener])

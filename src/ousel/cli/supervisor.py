@@ -2,6 +2,7 @@
 
 import multiprocessing
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -93,10 +94,18 @@ class Supervisor:
     """
 
     def __init__(
-        self, serve: Callable[[Heartbeat], None], count: int, stop_seconds_max: float
+        self,
+        serve: Callable[[Heartbeat], None],
+        listener: socket.socket,
+        count: int,
+        stop_seconds_max: float,
     ) -> None:
-        """Run `serve` in `count` processes, each of which gets `stop_seconds_max` to stop."""
+        """Run `serve`, which uses the listener, in `count` processes.
+
+        Each process gets `stop_seconds_max` to stop.
+        """
         self._serve = serve
+        self._listener = listener
         self._count = count
         self._stop_seconds_max = stop_seconds_max
         self._workers: list[Worker] = []
@@ -178,7 +187,12 @@ class Supervisor:
             self._tick([worker])
 
     def _stop_all(self) -> None:
-        """Stop all workers together, and kill those that do not end in time."""
+        """Stop all workers together, and kill those that do not end in time.
+
+        The listener is closed first. While it is open here, the kernel accepts connections that no
+        worker answers any more.
+        """
+        self._listener.close()
         for worker in self._workers:
             worker.process.terminate()
         deadline = time.monotonic() + self._stop_seconds_max
