@@ -9,6 +9,7 @@ from typing_extensions import override
 from ousel.http.connection import Connection, OwnServerState
 from ousel.http.messages import AnswerDropped, Request, Response, header_lines
 from ousel.kernel.cancellation import run_to_end
+from ousel.kernel.deadlines import current_deadline, set_deadline
 
 PATIENCE_SECONDS = 30.0  # a busy machine is not a defect
 IDLE_SECONDS = 600.0  # longer than any stall of the machine
@@ -21,6 +22,7 @@ class EchoApplication:
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.deadlines: list[float] = []  # with which each request began
         self.let_go = asyncio.Event()
         self.pieces_sent = 0
         self.canceled = asyncio.Event()
@@ -28,6 +30,8 @@ class EchoApplication:
 
     async def respond(self, request: Request) -> Response:
         self.requests.append(request)
+        self.deadlines.append(current_deadline())
+        set_deadline(0.0)
         if request.refusal is not None:
             return answer(request.refusal.code.encode(), request.refusal.status)
         return await self._echo(request)

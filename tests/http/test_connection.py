@@ -6,6 +6,7 @@ import pytest
 
 from ousel.http.connection import REQUESTS_WAITING_MAX
 from ousel.http.messages import Request
+from ousel.kernel.deadlines import NO_DEADLINE
 from tests.http.echo_server import (
     PATIENCE_SECONDS,
     PIECE_BYTES,
@@ -93,6 +94,17 @@ async def test_requests_sent_ahead_are_answered_in_their_order(
     echo_server.application.let_go.set()
 
     assert [(await client.answer())[1] for _ in range(3)] == [b"slow", b"/b 1", b"/c 2"]
+
+
+async def test_a_request_does_not_inherit_a_deadline(
+    echo_server: EchoServer, client: EchoClient
+) -> None:
+    """Not even that of the request before it, behind which it has waited."""
+    client.send(get("/a") + get("/b"))
+    await client.answer()
+    await client.answer()
+
+    assert echo_server.application.deadlines == [NO_DEADLINE, NO_DEADLINE]
 
 
 async def test_many_requests_sent_ahead_are_all_answered(

@@ -7,6 +7,7 @@ the client hangs up, the task that answers its request is canceled.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from contextvars import Context
 from http import HTTPStatus
 from typing import Any, Final, Protocol, cast
 
@@ -137,7 +138,8 @@ class Connection(RequestParser):
             self._close()
 
     def _start_answer(self, request: Request) -> None:
-        self._answer_task = self._loop.create_task(self._answer_request(request))
+        # Without a context of its own, a waiting request would inherit the last one's deadline.
+        self._answer_task = self._loop.create_task(self._answer_request(request), context=Context())
 
     async def _answer_request(self, request: Request) -> None:
         """Send the response; if the responder fails, answer 500 and close the connection."""
