@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import pytest
 from typing_extensions import override
 
 from ousel.database.clock import SqliteClock
@@ -77,7 +78,7 @@ async def test_the_figures_are_those_that_verify_proves(database: Database) -> N
 async def test_they_are_kept_for_ten_seconds(database: Database) -> None:
     """Repeated requests within that time read nothing."""
     slow = SlowDatabase(database)
-    cached = CachedTotals(slow, slow.seconds)
+    cached = CachedTotals(slow, seconds=slow.seconds)
 
     first, read_at = await cached.get()
     await person(database, "ada", "1")
@@ -92,14 +93,15 @@ async def test_they_are_kept_for_ten_seconds(database: Database) -> None:
     assert abs(read_at - time.time()) < 60
 
 
-async def test_what_took_long_to_read_is_kept_longer(database: Database) -> None:
-    """Twenty times as long as it took: never more than a twentieth of the time goes into it."""
+@pytest.mark.parametrize("processes", [1, 4])
+async def test_what_took_long_to_read_is_kept_longer(database: Database, processes: int) -> None:
+    """Never more than a twentieth of the time goes into it, by all processes together."""
     slow = SlowDatabase(database)
     slow.takes = 3.0
-    cached = CachedTotals(slow, slow.seconds)
+    cached = CachedTotals(slow, processes, slow.seconds)
 
     await cached.get()
-    slow.now += 59.0
+    slow.now += 60.0 * processes - 1.0
     await cached.get()
     assert slow.snapshots == 1
     slow.now += 2.0
@@ -110,7 +112,7 @@ async def test_what_took_long_to_read_is_kept_longer(database: Database) -> None
 async def test_figures_that_cannot_be_read_are_none_at_all(database: Database) -> None:
     """No old figure is shown; the figures come back with the database."""
     slow = SlowDatabase(database)
-    cached = CachedTotals(slow, slow.seconds)
+    cached = CachedTotals(slow, seconds=slow.seconds)
     assert (await cached.get())[0] is not None
 
     slow.away = True
@@ -119,6 +121,23 @@ async def test_figures_that_cannot_be_read_are_none_at_all(database: Database) -
     slow.away = False
     slow.now += 11
     assert (await cached.get())[0] is not None
+
+
+async def test_mail_and_log_are_watched_even_if_the_totals_cannot_be_read(
+    database: Database, tmp_path: Path
+) -> None:
+    """Only the figures that are missing are left out."""
+    log, clock = Log(database, tmp_path), SqliteClock()
+    slow = SlowDatabase(database)
+    slow.away = True
+
+    gauges = await GaugeReader(
+        slow, clock, log.queue, Outbox(database, clock, Settings()), processes=1
+    ).read()
+
+    assert gauges.totals is None
+    assert gauges.mail is not None
+    assert gauges.oldest_unsealed_seconds == 0
 
 
 class ClockAhead(SqliteClock):
@@ -133,7 +152,7 @@ async def test_the_age_of_the_oldest_unsealed_movement(database: Database, tmp_p
     """It is 0 as soon as everything is sealed."""
     log, clock = Log(database, tmp_path), ClockAhead()
     outbox = Outbox(database, clock, Settings())
-    reader = GaugeReader(database, clock, log.queue, outbox)
+    reader = GaugeReader(database, clock, log.queue, outbox, processes=1)
     await person(database, "ada", "1")
 
     unsealed = await reader.read()

@@ -58,6 +58,7 @@ class Ousel:
         A test may give it another clock than that of the database.
         """
         self.settings = settings
+        self._processes = processes
         self.database = database_at(settings.database_url)
         self.database_clock = clock_of(self.database, settings.database_url)
         self.services = services = Services(
@@ -128,7 +129,11 @@ class Ousel:
             await services.log.checkpoint_recorder.check()
             await self._background_tasks.start()
             gauge_reader = GaugeReader(
-                self.database, self.database_clock, services.posting_queue, services.outbox
+                self.database,
+                self.database_clock,
+                services.posting_queue,
+                services.outbox,
+                self._processes,
             )
             async with services.telemetry.open(gauge_reader, self._health):
                 try:

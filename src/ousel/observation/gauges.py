@@ -19,7 +19,7 @@ from ousel.mail.outbox import Outbox
 from ousel.mail.rules import OutboxFigures
 
 TOTALS_SECONDS: Final = 10.0  # the totals are cached for at least this long
-TOTALS_FACTOR: Final = 20  # and for at least this many times as long as reading them took
+TOTALS_FACTOR: Final = 20  # and, with one process, for this many times as long as reading took
 TOTALS_WAIT_SECONDS_MAX: Final = 2.0
 
 _log = EventLogger()
@@ -48,18 +48,23 @@ class GaugeReader:
         database_clock: DatabaseClock,
         queue: PostingQueue,
         outbox: Outbox,
+        processes: int,
     ) -> None:
-        """Read from this database, its clock, this queue and this outbox."""
+        """Read from this database, its clock, this queue and this outbox.
+
+        As many processes do so on this host.
+        """
         self._database = database
         self._database_clock = database_clock
         self._queue = queue
         self._outbox = outbox
-        self._totals = CachedTotals(database)
+        self._totals = CachedTotals(database, processes)
 
     async def read(self) -> Gauges:
         """Return the gauges as they are now; the ledger totals may be some seconds old."""
-        totals, read_at = await self._totals.get()
-        read = None if totals is None else await self._read_mail_and_log()
+        (totals, read_at), read = await asyncio.gather(
+            self._totals.get(), self._read_mail_and_log()
+        )
         mail, unsealed_at = (None, None) if read is None else read
         mail_at = None if mail is None else mail.oldest_created_at
         return Gauges(
@@ -96,12 +101,19 @@ class CachedTotals:
     """The ledger totals, cached in proportion to how long they take to read.
 
     Reading them scans all accounts. The slower that is, the longer the result is reused, so that
-    metrics never take more than a small share of the database's time.
+    metrics never take more than a small share of the database's time, whatever the number of
+    processes.
     """
 
-    def __init__(self, database: Database, seconds: Callable[[], float] = time.monotonic) -> None:
-        """Read from this database; `seconds` is the clock that measures their age."""
+    def __init__(
+        self,
+        database: Database,
+        processes: int = 1,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Read from this database in each of the processes; `seconds` measures their age."""
         self._database = database
+        self._factor = TOTALS_FACTOR * processes
         self._seconds = seconds
         self._cached: tuple[LedgerTotals | None, float] = (None, 0.0)
         self._fresh_until = seconds()
@@ -124,5 +136,5 @@ class CachedTotals:
             self._cached = (None, 0.0)
         finally:
             ended = self._seconds()
-            self._fresh_until = ended + max(TOTALS_SECONDS, TOTALS_FACTOR * (ended - started))
+            self._fresh_until = ended + max(TOTALS_SECONDS, self._factor * (ended - started))
             self._reading = None
