@@ -21,6 +21,7 @@ import ousel.database
 from ousel.accounts.rules import HolderEmail
 from ousel.accounts.service import AccountService
 from ousel.accounts.verification import verify_identifiers
+from ousel.database import schema
 from ousel.database.addresses import database_at, is_postgres
 from ousel.database.port import Database
 from ousel.database.schema import SCHEMA_VERSION, is_supported, migrate, schema_version
@@ -31,12 +32,15 @@ from ousel.ledger.journal import accounts_after
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account
 from tests.support.engines import Engine, Engines
 from tests.support.raw_sql import RawSql
+from tests.support.waiting import until_async
 
 MIGRATE = """
 import asyncio, sys
 from ousel.database.schema import migrate
 asyncio.run(migrate(sys.argv[1]))
 """
+
+WAITING_FOR_TABLE = "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
 
 Schema = dict[str, dict[str, Any]]
 
@@ -246,6 +250,33 @@ async def test_a_new_ledger_has_only_the_system_account(database: Database) -> N
             updated_at=0,
         )
     ]
+
+
+async def test_a_migration_behind_a_backup_blocks_nobody(
+    both_empty_urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a transaction reads a table, a migration waits shortly for it, again and again.
+
+    In the end it gives up.
+    """
+    monkeypatch.setattr(schema, "MIGRATION_PAUSE_SECONDS", 0.1)
+    _, url = both_empty_urls
+    with monkeypatch.context() as patched:
+        patched.setattr("alembic.command.upgrade", partial(upgrade_to, "0008", command.upgrade))
+        await migrate(url)
+    async with RawSql(url) as backup, RawSql(url) as server:
+        await backup.run("BEGIN")
+        await backup.run("SELECT hash FROM sessions")
+        with monkeypatch.context() as patched:
+            patched.setattr(schema, "MIGRATION_TRIES", 2)
+            with pytest.raises(DatabaseUnavailable, match=r"locked a table\. Nothing was changed"):
+                await migrate(url)
+        migrating = asyncio.create_task(migrate(url))
+        await until_async(lambda: server.run(WAITING_FOR_TABLE))
+        await server.run("SELECT hash FROM sessions")  # waits until the migration has given way
+        assert not migrating.done()
+        await backup.run("COMMIT")
+        await migrating
 
 
 BEFORE_PROOFS = """

@@ -1,5 +1,6 @@
 """The schema's version and its migration; only the migration imports Alembic, which is slow."""
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,10 +13,18 @@ from ousel.kernel.ids import DIGITS
 if TYPE_CHECKING:
     import asyncpg
     from sqlalchemy import Connection
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 SCHEMA_VERSION: Final = "0013"
 
+# A migration that waits for a table makes all later statements on that table wait too. Therefore
+# it waits for less time than they do (see `postgres`), and tries again later.
+TABLE_LOCK_SECONDS: Final = 1
+MIGRATION_TRIES: Final = 30
+MIGRATION_PAUSE_SECONDS: Final = 3.0
+
 _MIGRATION_LOCK: Final = 0x6F7573656C  # held by whoever migrates a PostgreSQL database
+_LOCK_NOT_AVAILABLE: Final = "55P03"
 
 TABLES = {
     "sqlite": Statement(
@@ -150,13 +159,35 @@ async def _migrate_postgres(url: str) -> None:
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=connect)
     try:
+        for _ in range(MIGRATION_TRIES - 1):
+            if await _try_to_migrate(engine):
+                return
+            await asyncio.sleep(MIGRATION_PAUSE_SECONDS)
+        if not await _try_to_migrate(engine):
+            raise DatabaseUnavailable(
+                "The database cannot be migrated: another session, such as a backup, has locked a"
+                " table. Nothing was changed."
+            )
+    finally:
+        await engine.dispose()
+
+
+async def _try_to_migrate(engine: "AsyncEngine") -> bool:
+    """Migrate a PostgreSQL database; return False if another session has locked a table."""
+    from sqlalchemy.exc import DBAPIError
+
+    try:
         async with engine.begin() as connection:
             await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
             order = await connection.exec_driver_sql(IDS_IN_ORDER["postgres"].text)
             _check_order(in_order=order.scalar_one())
+            await connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{TABLE_LOCK_SECONDS}s'")
             await connection.run_sync(_upgrade)
-    finally:
-        await engine.dispose()
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
+            return False
+        raise
+    return True
 
 
 def _check_order(*, in_order: bool) -> None:
