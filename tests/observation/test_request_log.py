@@ -1,6 +1,7 @@
 """The request log has one line for each request, without secrets."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ FIELDS = {
     *("event", "level", "timestamp", "request_id", "method", "route", "status", "code", "ms"),
     *("app_id", "trace_id"),
 }
+ANSWERED = AnsweredRequest(
+    request_id="req_1", method="GET", route=None, caller=None, status=200, code=None, seconds=0.1
+)
 
 
 @pytest.mark.slow
@@ -80,18 +84,19 @@ def test_a_line_that_cannot_be_written_is_lost_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """If the log cannot be written because the disk is full, the answer is still sent."""
-    request = AnsweredRequest(
-        request_id="req_1",
-        method="GET",
-        route=None,
-        caller=None,
-        status=200,
-        code=None,
-        seconds=0.1,
-    )
     with Path("/dev/full").open("w") as full:
         monkeypatch.setattr(sys, "stderr", full)
-        RequestLog().request_answered(request)
+        RequestLog().request_answered(ANSWERED)
+
+
+def test_a_reader_that_stalls_stops_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If nobody reads the pipe, there are soon more lines than it has room for."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading), os.fdopen(writing, "w") as pipe:
+        monkeypatch.setattr(sys, "stderr", pipe)
+        log = RequestLog()
+        for _ in range(1_000):
+            log.request_answered(ANSWERED)
 
 
 def _requests(log: str) -> list[dict[str, Any]]:

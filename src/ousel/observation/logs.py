@@ -1,16 +1,13 @@
 """Logs: one JSON object per line on standard error, from Ousel and its libraries alike."""
 
-import contextlib
-import io
 import json
 import logging
-import sys
-from typing import TextIO, cast
 
 from typing_extensions import override
 
 from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.kernel.ids import without_secrets
+from ousel.observation.log_output import LogOutput
 
 
 class JsonFormatter(logging.Formatter):
@@ -28,23 +25,20 @@ class JsonFormatter(logging.Formatter):
         return without_secrets(json.dumps(line, default=repr))
 
 
-class _StandardError(io.TextIOBase):
-    """Standard error; a line that cannot be written, as on a full disk, is dropped."""
+class _LineHandler(logging.Handler):
+    """Writes each event as a line to standard error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._output = LogOutput()
 
     @override
-    def write(self, text: str, /) -> int:
-        with contextlib.suppress(OSError):
-            sys.stderr.write(text)
-        return len(text)
-
-    @override
-    def flush(self) -> None:
-        with contextlib.suppress(OSError):
-            sys.stderr.flush()
+    def emit(self, record: logging.LogRecord) -> None:
+        self._output.write(f"{self.format(record)}\n".encode())
 
 
 def log_to_standard_error(level: str) -> None:
     """Set logging up for this process."""
-    handler = logging.StreamHandler(cast("TextIO", _StandardError()))
+    handler = _LineHandler()
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

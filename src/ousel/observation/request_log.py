@@ -1,14 +1,12 @@
 """The request log: one line per answer, without secrets or personal data."""
 
-import contextlib
-import os
-import sys
 from typing import Final
 
 import msgspec
 
 from ousel.api.observers import AnsweredRequest
 from ousel.kernel.clock import system_clock, timestamp
+from ousel.observation.log_output import LogOutput
 from ousel.observation.metrics import UNMATCHED
 
 _MILLISECONDS: Final = 1_000
@@ -41,6 +39,10 @@ class RequestLog:
     The lines bypass the logger, which takes ten times as long.
     """
 
+    def __init__(self) -> None:
+        """Write to the standard error of this moment."""
+        self._output = LogOutput()
+
     def request_answered(self, request: AnsweredRequest) -> None:
         """Write the line of this request."""
         route, caller, trace = request.route, request.caller, request.trace
@@ -55,5 +57,4 @@ class RequestLog:
             app_id=None if caller is None else caller.client_id,
             trace_id=None if trace is None else trace.trace_id,
         )
-        with contextlib.suppress(OSError):  # if the disk is full, only the line is lost
-            os.write(sys.stderr.fileno(), _encoder.encode(line) + b"\n")
+        self._output.write(_encoder.encode(line) + b"\n")

@@ -1,0 +1,63 @@
+"""Standard error, to which the log is written; the service does not wait for a reader of it."""
+
+import contextlib
+import os
+import select
+import stat
+import sys
+from typing import Final
+
+import msgspec
+
+from ousel.kernel.clock import system_clock, timestamp
+
+# If a pipe can be written at all, it has room for this many bytes (`PIPE_BUF` of Linux).
+PIECE_BYTES: Final = 4_096
+
+
+class _LinesDropped(msgspec.Struct, frozen=True, kw_only=True):
+    event: str = "lines of the log were dropped"
+    level: str = "warning"
+    timestamp: str
+    count: int
+
+
+class LogOutput:
+    """Writes lines to standard error.
+
+    Lines that cannot be written at once are dropped: on a full disk, and if whoever reads the pipe
+    has stalled. When the pipe can be written again, a line says how many were dropped.
+    """
+
+    def __init__(self) -> None:
+        """Find out whether standard error has a reader."""
+        self._dropped = 0
+        self._is_line_torn = False
+        self._file = -1
+        self._reader: select.poll | None = None
+        with contextlib.suppress(OSError):
+            self._file = sys.stderr.fileno()
+            mode = os.fstat(self._file).st_mode
+            if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+                self._reader = select.poll()
+                self._reader.register(self._file, select.POLLOUT)
+
+    def write(self, line: bytes) -> None:
+        """Write a line, which ends with a line feed, or drop it."""
+        with contextlib.suppress(OSError):
+            if self._dropped and self._is_writable():
+                self._tell_dropped()
+            for start in range(0, len(line), PIECE_BYTES):
+                if not self._is_writable():
+                    self._dropped += 1
+                    self._is_line_torn |= start > 0
+                    return
+                os.write(self._file, line[start : start + PIECE_BYTES])
+
+    def _is_writable(self) -> bool:
+        return self._reader is None or bool(self._reader.poll(0))
+
+    def _tell_dropped(self) -> None:
+        notice = _LinesDropped(timestamp=timestamp(system_clock()), count=self._dropped)
+        os.write(self._file, b"\n" * self._is_line_torn + msgspec.json.encode(notice) + b"\n")
+        self._dropped, self._is_line_torn = 0, False
