@@ -3,6 +3,7 @@
 import asyncio
 import random
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -24,6 +25,12 @@ pytestmark = pytest.mark.slow
 
 KILLS = sized(1, 200)
 MOVES = sized(1, 20)
+HUNG_SECONDS = sized(10.0, 120.0)
+BACKENDS_MAX = 10  # as the documentation says
+BACKENDS = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE application_name = 'ousel' AND datname = current_database()
+"""
 PREPARED = "SELECT gid FROM pg_prepared_xacts WHERE database = '{database}'"
 PLACEMENTS = """
     SELECT shardid, nodeport FROM citus_shards
@@ -110,6 +117,29 @@ async def test_a_hung_worker_loses_and_doubles_nothing(
         await load.progress()
 
     figure(f"citus: a worker hung and continued, {_counts(load)}")
+
+
+async def test_a_hung_worker_does_not_pile_up_connections(
+    cluster: CitusCluster, seeded: SeededDatabase, figure: Figure
+) -> None:
+    """An abandoned commit keeps its place in the pool, so the coordinator is not exhausted."""
+    counts: list[int] = []
+    name = seeded.url.rpartition("/")[2]
+    async with _under_load(seeded, cluster) as (load, _):
+        await load.progress()
+        cluster.workers[0].signal(signal.SIGSTOP)
+        try:
+            until_seconds = time.monotonic() + HUNG_SECONDS
+            while time.monotonic() < until_seconds:
+                [(count,)] = await cluster.coordinator.fetch(name, BACKENDS)
+                counts.append(int(str(count)))
+                await asyncio.sleep(0.5)
+        finally:
+            cluster.workers[0].signal(signal.SIGCONT)
+        await load.progress()
+
+    figure(f"citus: {max(counts)} backends while a worker hung, {_counts(load)}")
+    assert max(counts) <= BACKENDS_MAX
 
 
 async def test_transfers_of_other_workers_go_on_once_a_hung_worker_is_killed(

@@ -93,6 +93,12 @@ _IS_SETTLED: Final = """
         'SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()'
     )
 """
+# Without an effect, but each server commits it. A server that is dead has no commits that hang.
+PROBE: Final = """
+    SELECT bool_and(success) FROM run_command_on_all_nodes(
+        $$SELECT pg_logical_emit_message(true, 'ousel', '')$$
+    )
+"""
 _TAKE_SNAPSHOTS: Final = "SELECT id FROM accounts WHERE id > '~' LIMIT 1"  # asks all shards
 
 

@@ -84,6 +84,7 @@ class PostgresDatabase:
         self._transaction: type[PostgresTransaction] = PostgresTransaction
         self._settings = _SERVER_SETTINGS
         self._begin = [BEGIN]
+        self._probe_text = _PROBE
         self._reads = ConnectionPool(self._connect, READ_CONNECTIONS_MAX)
         self._writes = ConnectionPool(self._connect, WRITE_CONNECTIONS_MAX)
         self._suspension = WriteSuspension(
@@ -107,6 +108,7 @@ class PostgresDatabase:
         self._transaction = CitusTransaction
         self._settings = _SERVER_SETTINGS | citus.SETTINGS
         self._begin = [BEGIN, citus.LOCAL_SETTINGS]
+        self._probe_text = citus.PROBE
 
     async def close(self) -> None:
         """Close every connection."""
@@ -265,7 +267,7 @@ class PostgresDatabase:
         """Commit without an effect, then stop waiting for the commits that were abandoned before.
 
         The primary confirms commits in the order of its write-ahead log. So an earlier commit that
-        still hangs is in a server that is no longer the primary.
+        still hangs is in a server that is no longer the primary. On Citus, each server does so.
         """
         while True:
             abandoned = self._writes.abandoned()
@@ -278,7 +280,7 @@ class PostgresDatabase:
         """Commit a transaction that writes only to the WAL; unlike others, it may be canceled."""
         connection = await self._connect()
         try:
-            await connection.execute(_PROBE, timeout=COMMIT_TIMEOUT_SECONDS)
+            await connection.execute(self._probe_text, timeout=COMMIT_TIMEOUT_SECONDS)
         finally:
             await connection.close(timeout=CONNECT_TIMEOUT_SECONDS)
 
