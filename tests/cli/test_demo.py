@@ -61,6 +61,7 @@ def demo() -> Iterator[Demo]:
         "OUSEL_SECRET_FILE": "/dev/null/secret",
         "OUSEL_PORTAL_URL": "https://pay.example",
         "OUSEL_RATE_LIMIT": "1/hour",
+        "OUSEL_DATABASE_URL_FILE": "/dev/null/database-url",
     }
     process = subprocess.Popen(
         [str(OUSEL), "demo", f"--port={port}", f"--shop-port={shop_port}"],

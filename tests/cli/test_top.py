@@ -184,6 +184,8 @@ def test_a_wrong_ledger_and_an_unavailable_one_look_different() -> None:
     """A sum that is not 0 is in the frame; without figures there are no books in it."""
     off: dict[str, dict[Labels, float]] = {
         "ousel_ledger_entries": {frozenset(): 4.0},
+        "ousel_ledger_accounts": {frozenset(): 3.0},
+        "ousel_ledger_issued_ousd": {frozenset(): 1.0},
         "ousel_ledger_balances_sum_millionths": {frozenset(): -5.0},
     }
 
@@ -193,6 +195,26 @@ def test_a_wrong_ledger_and_an_unavailable_one_look_different() -> None:
     assert seen.ledger is not None
     assert seen.ledger["balances_sum_millionths"] == -5
     assert away.ledger is None
+
+
+def test_a_process_without_figures_does_not_change_those_of_the_others() -> None:
+    """The ledger is the same for all processes, but one may be unable to read it."""
+    shared: dict[str, dict[Labels, float]] = {
+        name: {frozenset({("process", str(process))}): value for process in (0, 1)}
+        for name, value in {
+            "ousel_ledger_entries": 4.0,
+            "ousel_ledger_accounts": 3.0,
+            "ousel_ledger_issued_ousd": 10_000.0,
+            "ousel_ledger_balances_sum_millionths": 0.0,
+            "ousel_mail_waiting": 7.0,
+        }.items()
+    }
+
+    seen = frame_of(Interval(Scrape(0, {}), Scrape(1, shared)), processes=3)
+
+    assert seen.ledger is not None
+    assert seen.ledger["issued_ousd"] == 10_000
+    assert seen.mail_waiting == 7
 
 
 def test_a_restarted_server_shows_no_negative_rates() -> None:

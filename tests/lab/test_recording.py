@@ -92,6 +92,45 @@ async def test_a_body_that_cannot_be_read_is_recorded_with_its_refusal(
     assert (call["status"], call["code"]) == (400, answer.json()["code"])
 
 
+async def test_different_questions_are_not_repetitions(lab: Lab) -> None:
+    """After a 404, a client may look for other accounts, and list charges with other filters."""
+    started = await lab.start("slow")
+    for name in ("@nobody", "@noone", "@nemo", "@never"):
+        assert (await lab.http.get(f"/accounts/{name}")).status_code == 404
+    for status in ("a", "b", "c", "d"):
+        assert (await lab.http.get("/charges", params={"status": status})).status_code == 400
+    other = await lab.finish(started)
+
+    started = await lab.start("slow")
+    for _ in range(4):
+        await lab.http.get("/accounts/@nobody")
+    same = await lab.finish(started)
+
+    assert "stopped_when_final" not in _failed_rules(other)
+    assert "stopped_when_final" in _failed_rules(same)
+
+
+async def test_a_follower_is_not_disturbed_by_shifting_pages(lab: Lab) -> None:
+    """A list from the oldest on is not shifted by what is new, so there is nothing to rehearse."""
+    started = await lab.start("page-shifts")
+    page = (await lab.http.get("/transfers", params={"order": "oldest"})).json()
+    for _ in range(2):
+        page = (
+            await lab.http.get(
+                "/transfers", params={"order": "oldest", "cursor": page["next_cursor"]}
+            )
+        ).json()
+
+    record = await lab.finish(started)
+
+    assert page["data"] == []
+    assert _failed_rules(record) == set()
+
+
+def _failed_rules(record: Any) -> set[str]:
+    return {grade["rule"] for grade in record["grades"] if grade["verdict"] == "failed"}
+
+
 @pytest.mark.parametrize("sends", ["json", "data"])
 async def test_a_forged_code_is_recognised_however_it_is_exchanged(lab: Lab, sends: str) -> None:
     """As JSON or as a form, with HTTP Basic; the code is not valid, so nobody is connected."""

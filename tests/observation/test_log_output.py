@@ -64,6 +64,23 @@ def test_a_long_line_that_is_torn_spoils_no_other(monkeypatch: pytest.MonkeyPatc
     assert (empty, line, end) == (b"", LINE.strip(), b"")
 
 
+def test_lines_that_a_full_disk_does_not_take_are_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """When there is room again, the log says how many are missing."""
+    with (tmp_path / "log").open("wb") as file, Path("/dev/full").open("wb") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        output = LogOutput()
+        output.write(LINE)
+        output.write(LINE)
+        os.dup2(file.fileno(), full.fileno())
+        output.write(LINE)
+
+    notice, line, end = (tmp_path / "log").read_bytes().split(b"\n")
+    assert json.loads(notice)["count"] == 2
+    assert (line, end) == (LINE.strip(), b"")
+
+
 def test_a_long_line_is_written_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """To a file, and to a pipe that has room for it."""
     line = b"z" * 2 * PIECE_BYTES + b"\n"

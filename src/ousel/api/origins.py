@@ -12,7 +12,9 @@ _EXPOSED_HEADERS: Final = (
     b"ETag, Idempotent-Replayed, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After,"
     b" X-Request-Id"
 )
-_ALLOWED_HEADERS: Final = b"Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer"
+_ALLOWED_HEADERS: Final = (
+    b"Authorization, Content-Type, Idempotency-Key, If-None-Match, Ousel-Rehearse, Prefer"
+)
 
 
 class OriginPolicy:

@@ -1,6 +1,7 @@
 """`ousel demo`: a sandbox in one step, with people, money and a shop to try."""
 
 import asyncio
+import os
 import socket
 from contextlib import nullcontext
 from typing import Annotated, Any, Final
@@ -69,13 +70,15 @@ def demo(
     as_json: JsonOption = False,
 ) -> None:
     """Run a sandbox on a fresh database: people with money, a partner's key, and its shop."""
+    # The environment may hold the settings of a real installation. A demo must not use its keys,
+    # its witnesses or its mail server, nor fail because it cannot read them.
+    for name in [each for each in os.environ if each.startswith("OUSEL_")]:
+        del os.environ[name]
     reason = "the database is not empty: a demo needs an empty one"
     with temporary_database(database, message=reason) as url:
         listener = bind_socket(host, port)
         no_shop = _why_no_shop(shop_port)
         origin = address_at(host, port)
-        # The environment may hold the settings of a real installation. A demo must not use its
-        # keys, its witnesses or its mail server.
         server_settings = Settings(
             database_url=url,
             sandbox=True,

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from statistics import fmean
 from typing import Final
 
 import msgspec
@@ -24,6 +25,10 @@ class Scrape(msgspec.Struct, frozen=True):
         """Return the sum of a metric's samples that have these labels."""
         wanted = set(labels.items())
         return sum(value for found, value in self.samples.get(name, {}).items() if wanted <= found)
+
+    def mean(self, name: str) -> float:
+        """Return the mean of the processes that have this metric, which has no other labels."""
+        return fmean(self.samples[name].values())
 
     def totals_by(self, name: str, label: str) -> dict[str, float]:
         """Return a metric's sum for each value of one label."""
@@ -94,16 +99,15 @@ def scrape(addresses: Iterable[str]) -> Scrape:
     from prometheus_client.parser import text_string_to_metric_families
 
     samples: dict[str, dict[Labels, float]] = {}
-    for address in addresses:
+    for process, address in enumerate(addresses):
         try:
             families = list(text_string_to_metric_families(_text(address)))
         except ValueError:
             fail(f"{address}/metrics does not answer with Prometheus metrics")
         for family in families:
             for sample in family.samples:
-                by_labels = samples.setdefault(sample.name, {})
-                labels = frozenset(sample.labels.items())
-                by_labels[labels] = by_labels.get(labels, 0.0) + sample.value
+                labels = frozenset((sample.labels | {"process": str(process)}).items())
+                samples.setdefault(sample.name, {})[labels] = sample.value
     return Scrape(time.monotonic(), samples)
 
 

@@ -103,27 +103,27 @@ def frame_of(interval: Interval, processes: int) -> Frame:
         connections_in_use=int(now.total("ousel_database_connections", state="in_use")),
         abandoned_commits=int(now.total("ousel_database_abandoned_commits")),
         writes_suspended=now.total("ousel_database_writes_suspended") > 0,
-        mail_waiting=_shared(now, "ousel_mail_waiting", processes),
-        mail_failed=_shared(now, "ousel_mail_failed", processes),
+        mail_waiting=_shared(now, "ousel_mail_waiting"),
+        mail_failed=_shared(now, "ousel_mail_failed"),
         charges={
             outcome: int(count)
             for outcome, count in now.totals_by("ousel_charges_total", "outcome").items()
         },
-        ledger=_ledger(now, processes),
+        ledger=_ledger(now),
     )
 
 
-def _shared(now: Scrape, name: str, processes: int) -> int | None:
+def _shared(now: Scrape, name: str) -> int | None:
     """Return a figure of the database, which is the same in every process, or None if unknown."""
-    return round(now.total(name) / processes) if name in now.samples else None
+    return round(now.mean(name)) if name in now.samples else None
 
 
-def _ledger(now: Scrape, processes: int) -> dict[str, float] | None:
+def _ledger(now: Scrape) -> dict[str, float] | None:
     """Return the ledger's totals, which are the same in every process."""
     if "ousel_ledger_entries" not in now.samples:
         return None
     return {
-        name: now.total(f"ousel_ledger_{name}") / processes
+        name: now.mean(f"ousel_ledger_{name}")
         for name in ("entries", "accounts", "issued_ousd", "balances_sum_millionths")
     }
 

@@ -52,9 +52,10 @@ def record_request(
         arrived_at=0,
         credential=None if caller is None else caller.handle,
         key=None if key is None else _hash(key.encode("utf-8", "surrogatepass")),
-        intent=_intent_of(fields) if route.name in CREATES else None,
+        intent=_intent_of(fields) if route.name in CREATES else _question_of(path, query),
         amount=_text_of(fields.get("amount")),
         cursor=query.get("cursor", "")[:TEXT_CHARACTERS_MAX] or None,
+        is_oldest_first=query.get("order") == "oldest",
         from_browser=any(name in request.headers for name in _BROWSER_HEADERS),
         charge_id=path.get("id") if route.name == "getCharge" else None,
     )
@@ -118,6 +119,12 @@ def _intent_of(fields: Fields) -> str:
         if name != _KEY_FIELD
     ]
     return _hash(b",".join(wanted))
+
+
+def _question_of(path: dict[str, str], query: dict[str, str]) -> str:
+    """Return a hash of what is asked for, such as a person's name, without the cursor."""
+    filters = {name: value for name, value in query.items() if name not in ("cursor", _KEY_FIELD)}
+    return _hash(repr((sorted(path.items()), sorted(filters.items()))).encode())
 
 
 def _path_of(route: Route, path: dict[str, str]) -> str:

@@ -81,9 +81,10 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     arrived_at: int
     credential: str | None = None  # the handle of the partner key or user token
     key: str | None = None  # a hash of the idempotency key
-    intent: str | None = None  # a hash of what is to be created
+    intent: str | None = None  # a hash of what is to be created, or of what is asked for
     amount: str | None = None  # as written in the body
     cursor: str | None = None
+    is_oldest_first: bool = False  # a list that new records do not shift
     from_browser: bool = False
     is_forged: bool = False  # it exchanges the code of the forged return
     disturbance: str | None = None  # a value of Ousel-Rehearse
@@ -222,7 +223,8 @@ def plan_call(name: RehearsalName, call: RecordedCall, earlier: Sequence[Recorde
         return Plan(disturbance=disturbance if disturbs else None)
     if name in _REVOKED_PREFIXES:
         return _plan_revocation(_REVOKED_PREFIXES[name], call, earlier)
-    if name == "page-shifts" and call.operation == "listTransfers":
+    is_list = call.operation == "listTransfers" and not call.is_oldest_first
+    if name == "page-shifts" and is_list:
         return Plan(event="shortened" if call.cursor is None else "shifted")
     if name in ("paid-in-last-second", "charge-expires") and call.operation in ASKS:
         return _plan_outcome("paid" if name == "paid-in-last-second" else "expired", earlier)

@@ -20,6 +20,7 @@ from ousel.mail.rules import OutboxFigures
 
 TOTALS_SECONDS: Final = 10.0  # the totals are cached for at least this long
 TOTALS_FACTOR: Final = 20  # and, with one process, for this many times as long as reading took
+TOTALS_SECONDS_MAX: Final = 600.0  # but never so long that the alert about old totals is raised
 TOTALS_WAIT_SECONDS_MAX: Final = 2.0
 
 _log = EventLogger()
@@ -136,5 +137,6 @@ class CachedTotals:
             self._cached = (None, 0.0)
         finally:
             ended = self._seconds()
-            self._fresh_until = ended + max(TOTALS_SECONDS, self._factor * (ended - started))
+            seconds = max(TOTALS_SECONDS, self._factor * (ended - started))
+            self._fresh_until = ended + min(seconds, TOTALS_SECONDS_MAX)
             self._reading = None

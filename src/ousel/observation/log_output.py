@@ -44,20 +44,23 @@ class LogOutput:
 
     def write(self, line: bytes) -> None:
         """Write a line, which ends with a line feed, or drop it."""
+        if self._dropped and self._write_all(self._notice()):
+            self._dropped, self._is_line_torn = 0, False
+        if not self._write_all(line):
+            self._dropped += 1
+
+    def _write_all(self, line: bytes) -> bool:
+        """Write a line; return whether all of it was written."""
+        written = 0
         with contextlib.suppress(OSError):
-            if self._dropped and self._is_writable():
-                self._tell_dropped()
-            for start in range(0, len(line), PIECE_BYTES):
-                if not self._is_writable():
-                    self._dropped += 1
-                    self._is_line_torn |= start > 0
-                    return
-                os.write(self._file, line[start : start + PIECE_BYTES])
+            while written < len(line) and self._is_writable():
+                written += os.write(self._file, line[written : written + PIECE_BYTES])
+        self._is_line_torn |= 0 < written < len(line)
+        return written == len(line)
 
     def _is_writable(self) -> bool:
         return self._reader is None or bool(self._reader.poll(0))
 
-    def _tell_dropped(self) -> None:
-        notice = _LinesDropped(timestamp=timestamp(system_clock()), count=self._dropped)
-        os.write(self._file, b"\n" * self._is_line_torn + msgspec.json.encode(notice) + b"\n")
-        self._dropped, self._is_line_torn = 0, False
+    def _notice(self) -> bytes:
+        dropped = _LinesDropped(timestamp=timestamp(system_clock()), count=self._dropped)
+        return b"\n" * self._is_line_torn + msgspec.json.encode(dropped) + b"\n"
