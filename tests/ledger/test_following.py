@@ -244,6 +244,18 @@ async def waiting_world(database: Database) -> WaitingWorld:
     return WaitingWorld(counter, ada, bob, queue, other, follower_of(counter, queue.notifier))
 
 
+@pytest.mark.parametrize(("direction", "amounts"), [(None, (1, -1)), ("in", (1,)), ("out", (-1,))])
+def test_a_direction_is_that_of_the_money(direction: str | None, amounts: tuple[int, ...]) -> None:
+    """What is added to the account has come in, and what is taken from it has gone out."""
+    query = HistoryQuery(account_id="acct_1", limit=1, direction=direction)
+    entries = [
+        Entry("acct_1", 1, "tr_1", "transfer", amount, 0, "acct_2", None, None, None, 1, "")
+        for amount in (1, -1)
+    ]
+
+    assert tuple(each.amount for each in entries if matches(query, each)) == amounts
+
+
 async def test_a_page_says_whether_more_entries_follow(waiting_world: WaitingWorld) -> None:
     """The position is that of the last entry of the page."""
     ada, bob = waiting_world.ada, waiting_world.bob
@@ -368,6 +380,28 @@ async def test_those_who_wait_with_filters_share_a_read(
     for waiting in waits[1:]:
         waiting.cancel()
     await asyncio.wait(waits[1:])
+
+
+@pytest.mark.parametrize("shared_entries", [following.SHARED_ENTRIES_MAX, 0])
+async def test_a_page_after_a_wait_is_as_long_as_the_limit(
+    waiting_world: WaitingWorld, monkeypatch: pytest.MonkeyPatch, shared_entries: int
+) -> None:
+    """It has the first of the entries that match, and says that others follow."""
+    monkeypatch.setattr(change_notifier, "POLL_SECONDS", LONG_SECONDS)
+    monkeypatch.setattr(following, "NEW_ENTRIES_PER_READ", 2)
+    ada, bob, other_process = waiting_world.ada, waiting_world.bob, waiting_world.other_process
+    query = msgspec.structs.replace(next_query(ada, 1), direction="out", limit=2)
+    waiting = asyncio.create_task(waiting_world.follower.next_entries(query, LONG_SECONDS))
+    await waiting_world.until_waiters(1)
+    monkeypatch.setattr(following, "SHARED_ENTRIES_MAX", shared_entries)
+
+    for sender, recipient in ((ada, "@bob"), (ada, "@bob"), (bob, "@ada"), (ada, "@bob")):
+        await other_process.post(posting(sender.id, recipient))  # without a wake-up
+    await waiting_world.queue.post(posting(bob.id, "@ada"))
+    page = await waiting
+
+    assert [entry.sequence for entry, _ in page.entries] == [2, 3]
+    assert (page.has_more, page.position) == (True, 3)
 
 
 async def test_a_waiter_who_has_seen_less_misses_nothing(
