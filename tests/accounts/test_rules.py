@@ -90,7 +90,22 @@ def test_a_display_name_is_1_to_100_printable_characters(text: str) -> None:
     assert parse_display_name(text) == text.strip()
 
 
-@pytest.mark.parametrize("text", ["", "  ", "x" * 101, "a\nb", "a\x00", "\u202egnp", "\ud800"])
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("山田\u3000太郎", "山田 太郎"),  # as Japanese keyboards type it
+        ("Ada\xa0Lovelace\u2003", "Ada Lovelace"),
+        ("می\u200cروم", "می\u200cروم"),
+    ],
+)
+def test_names_of_other_scripts_are_accepted(text: str, name: str) -> None:
+    """Their spaces become plain ones, and what joins or separates letters stays."""
+    assert parse_display_name(text) == name
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "x" * 101, "\u200cA", "a \u200d", "a\nb", "a\x00", "\u202egnp", "\ud800"]
+)
 def test_an_invalid_display_name_is_refused(text: str) -> None:
     """Empty, too long, or with a character that cannot be printed or that turns text around."""
     with pytest.raises(InvalidField) as refused:

@@ -15,7 +15,7 @@ from ousel.mail import sender as sender_module
 from ousel.mail import store
 from ousel.mail.outbox import KEPT_DAYS, Outbox
 from ousel.mail.rules import PAUSE_SECONDS_MAX, REFUSED_ATTEMPTS_MAX, Letter, OutboxFigures
-from ousel.mail.sender import CLAIM_SECONDS, MailSender
+from ousel.mail.sender import CLAIM_SECONDS, FAILURES_MAX, MailSender
 from ousel.mail.smtp import NotSent, SmtpClient
 from tests.mail.conftest import SENDER
 from tests.support.clock import ManualClock
@@ -109,6 +109,35 @@ async def test_a_server_that_is_away_gets_its_mail_when_it_is_back(
         "ada@example.com",
         "bob@example.com",
     ]
+
+
+async def test_messages_that_are_refused_do_not_delay_the_others(
+    database: Database, outbox: Outbox, sender: MailSender, mail_server: MailServer
+) -> None:
+    """One visitor may sign up with many addresses that cannot get mail."""
+    await write(database, outbox, *(f"a{n},b@example.com" for n in range(FAILURES_MAX - 1)))
+    await write(database, outbox, "ada@example.com")
+
+    await sender.send_due()
+
+    assert [str(each["To"]) for each in mail_server.accepted] == ["ada@example.com"]
+
+
+async def test_a_server_that_refuses_everything_is_not_flooded(
+    database: Database,
+    outbox: Outbox,
+    sender: MailSender,
+    mail_server: MailServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After some refusals the rest waits for the next round."""
+    monkeypatch.setattr(sender_module, "FAILURES_MAX", 3)
+    await write(database, outbox, *(f"a{n}@example.com" for n in range(5)))
+    mail_server.mood = "refuse"
+
+    await sender.send_due()
+
+    assert len(mail_server.offered) == 3
 
 
 @pytest.mark.parametrize("mood", ["busy", "refuse", "refuse recipient", "drop"])

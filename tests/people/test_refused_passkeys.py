@@ -1,6 +1,7 @@
 """Wrong passkeys, copies and challenges of others are refused, recorded and limited."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -121,6 +122,15 @@ async def test_a_form_without_a_passkey_is_refused(keyring: Keyring, sent: str) 
         await keyring.entrance.sign_in(sent, HOME)
     with pytest.raises(PasskeyNotAccepted):
         await keyring.passkeys.add(keyring.member.account_id, "Phone", sent, HOME)
+
+
+@pytest.mark.parametrize("name", ["\0", "a b", "ü", "", "a" * 1_365])
+async def test_a_passkey_with_an_impossible_id_is_refused(keyring: Keyring, name: str) -> None:
+    """Whatever it is, it is not looked up: PostgreSQL cannot even store some of it."""
+    await keyring.add()
+    signed = json.loads(keyring.phone.sign(await keyring.entrance.options(HOME)))
+    with pytest.raises(PasskeyNotAccepted):
+        await keyring.entrance.sign_in(json.dumps(signed | {"id": name}), HOME)
 
 
 async def test_wrong_answers_are_limited(keyring: Keyring) -> None:

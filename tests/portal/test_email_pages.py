@@ -10,6 +10,7 @@ from tests.support.portal import Portal
 from tests.support.visitor import PASSWORD, Visitor
 
 EMAIL = "grace@example.com"
+NEW_EMAIL = "new@example.com"
 
 
 @pytest.fixture
@@ -53,10 +54,51 @@ async def test_opening_the_link_changes_nothing_until_the_button_is_pressed(
     done = await phone.press(path, "Confirm email")
 
     assert done.status_code == 303
-    assert "Your email is confirmed" in (await phone.get(done.headers["location"])).text
+    assert "The email is confirmed" in (await phone.get(done.headers["location"])).text
     assert "not confirmed" not in (await grace.get("/settings")).text
     again = await phone.get(path)
     assert (again.status_code, "was used before" in again.text) == (400, True)
+
+
+async def test_a_link_for_another_account_says_that_it_worked(
+    sandbox: Portal, grace: Visitor
+) -> None:
+    """Whoever is signed in: the page does not speak of their own email."""
+    await sandbox.person("ada")
+    [text] = await sandbox.mail("ada@example.com")
+
+    done = await grace.press(link_in(text), "Confirm email")
+    page = (await grace.get(done.headers["location"])).text
+
+    assert "The email is confirmed" in page
+    assert EMAIL not in page
+    assert 'href="/activity"' in page
+
+
+async def test_a_change_that_fails_is_not_shown_as_a_success(
+    sandbox: Portal, grace: Visitor
+) -> None:
+    """After the last try, the page says that the old email stays, and where to begin again."""
+    [text] = await sandbox.mail(EMAIL)
+    await grace.press("/verify-email", "Confirm email", code=code_in(text))
+    sandbox.clock.advance(seconds=1)
+    await grace.press("/settings/email", "Change email", email=NEW_EMAIL, password=PASSWORD)
+    [text] = await sandbox.mail(NEW_EMAIL)
+    page = await grace.get("/verify-email")
+    for _ in range(5):
+        other = f"{(int(code_in(text)) + 1) % 1_000_000:06d}"
+        page = await grace.press("/verify-email", "Confirm email", code=other)
+
+    assert page.status_code == 400
+    assert "The email was not changed" in page.text
+    assert "was the last try" in page.text
+    assert EMAIL in page.text
+    assert 'href="/settings/email"' in page.text
+    assert "is confirmed" not in page.text
+    form = await grace.form("/settings/email", "Change email")
+    late = await grace.post("/verify-email/send", form.fields)
+    assert late.status_code == 400
+    assert "The email was not changed" in late.text
 
 
 async def test_a_form_from_elsewhere_confirms_nothing(sandbox: Portal, grace: Visitor) -> None:

@@ -64,7 +64,7 @@ async def test_no_text_in_any_field_breaks_a_page(sandbox: Portal) -> None:
 async def test_no_text_breaks_the_sign_in_pages(portal: Portal) -> None:
     """The same holds for strangers: at sign-up, at sign-in, and where the code is asked for."""
     filled = {"username": "ada", "email": "a@b.example", "password": PASSWORD}
-    for path in ("/signup", "/login", "/login/code"):
+    for path in ("/signup", "/login"):
         form = forms_of((await portal.visitor().get(path)).text)[0]
         for field in form.fields.keys() - {"form_token", "next"}:
             for what, value in NASTY.items():
@@ -76,6 +76,11 @@ async def test_no_text_breaks_the_sign_in_pages(portal: Portal) -> None:
                 assert answer.status_code in {303, 400, 409}, where
                 if what in REFUSED_OUTRIGHT:
                     assert answer.status_code == 400, where
+    for what, value in NASTY.items():
+        visitor = portal.visitor()
+        token = (await visitor.form("/login", "Sign in")).fields["form_token"]
+        answer = await visitor.post("/login/code", {"form_token": token, "code": value})
+        assert answer.status_code == 400, f"{what} in the code"
 
 
 async def test_an_unknown_path_is_not_found(ada: Visitor) -> None:

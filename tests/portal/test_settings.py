@@ -105,18 +105,20 @@ async def test_two_factor_is_turned_on_used_and_turned_off(portal: Portal, ada: 
     assert (await portal.visitor().sign_in("ada")).headers["location"] == "/activity"
 
 
-@pytest.mark.parametrize("by_password", [True, False])
+@pytest.mark.parametrize("ended_by", ["a new password", "its owner", "itself"])
 async def test_ending_a_session_replaces_a_proposed_second_factor(
-    portal: Portal, ada: Visitor, *, by_password: bool
+    portal: Portal, ada: Visitor, ended_by: str
 ) -> None:
     """The secret that the ended session saw is not the one turned on afterwards."""
     stranger = portal.visitor("198.51.100.7", SAFARI)
     await stranger.sign_in("ada")
     seen = secret_of((await stranger.get("/settings/two-factor")).text, "factor-secret")
-    if by_password:
+    if ended_by == "a new password":
         await ada.press(
             "/settings", "Change password", current_password=PASSWORD, new_password=NEW_PASSWORD
         )
+    elif ended_by == "itself":
+        await stranger.press("/settings", "Sign out")
     else:
         (session,) = await other_sessions(ada)
         await end_session(ada, session)

@@ -219,10 +219,28 @@ async def test_people_who_are_signed_in_skip_the_sign_in_page(ada: Visitor) -> N
 
 async def test_a_code_without_a_password_leads_back_to_sign_in(portal: Portal) -> None:
     """The page of the code lets nobody in who has not given a password."""
-    page = await portal.visitor().press("/login/code", "Continue", code="123456")
+    visitor = portal.visitor()
+    form = await visitor.form("/login/code", "Sign in")
+    page = await visitor.post("/login/code", form.fields | {"code": "123456"})
     assert page.status_code == 400
     assert "begin again" in page.text
     assert "Email or username" in page.text
+
+
+async def test_a_code_that_comes_too_late_leads_back_to_sign_in(portal: Portal) -> None:
+    """The browser keeps its cookie longer than the sign-in waits, so the page can say why."""
+    ada = await portal.person("ada")
+    secret, _ = await portal.turn_on_factor(ada)
+    phone = portal.visitor()
+    await phone.sign_in("ada")
+    form = await phone.form("/login/code", "Continue")
+
+    portal.clock.advance(seconds=11 * 60)
+    late = await phone.post("/login/code", form.fields | {"code": portal.code(secret)})
+
+    assert late.status_code == 400
+    assert "The sign-in took too long: begin again." in late.text
+    assert "Email or username" in (await phone.get("/login/code")).text
 
 
 @pytest.mark.slow

@@ -107,7 +107,7 @@ async def test_a_key_that_only_bears_the_name_of_this_log_is_refused(
 
     assert status == 400
     assert "This receipt proves nothing." in page
-    assert f"this key is not the key of the log {ORIGIN}, nor one of its former keys." in page
+    assert f"this server does not know this key as one of the log {ORIGIN}." in page
     assert "genuine" not in page
 
 

@@ -16,6 +16,8 @@ RESERVED_USERNAMES: Final = frozenset({"admin", "help", "ousel", "root", "securi
 
 _USERNAME: Final = re.compile(r"[a-z0-9_]{3,30}", re.ASCII)
 _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f.]+(\.[^@\s\x00-\x1f\x7f.]+)+")
+_OTHER_SPACES: Final = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+_JOINERS: Final = re.compile(r"(?<=\w)[\u200c\u200d](?=\w)")
 
 
 class HolderEmail(msgspec.Struct, frozen=True):
@@ -75,8 +77,10 @@ def parse_email(text: str) -> str:
 
 def parse_display_name(text: str) -> str:
     """Return the display name without surrounding space, or raise InvalidField."""
-    name = text.strip()
-    if not 1 <= len(name) <= DISPLAY_NAME_CHARACTERS_MAX or not name.isprintable():
+    # Some keyboards type other spaces, and some scripts need joiners inside words.
+    name = _OTHER_SPACES.sub(" ", text).strip()
+    is_printable = _JOINERS.sub("", name).isprintable()
+    if not 1 <= len(name) <= DISPLAY_NAME_CHARACTERS_MAX or not is_printable:
         raise InvalidField(
             f"The display name must be 1 to {DISPLAY_NAME_CHARACTERS_MAX} printable characters.",
             param="display_name",

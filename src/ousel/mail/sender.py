@@ -19,6 +19,7 @@ from ousel.mail.rules import Mail, next_attempt_at
 from ousel.mail.smtp import NotSent
 
 SEND_SECONDS: Final = 1.0  # between two polls of the outbox
+FAILURES_MAX: Final = 20  # in one poll, so that a server that refuses everything is not flooded
 DELIVERY_SECONDS_MAX: Final = 60.0
 CLAIM_SECONDS: Final = 180
 STOP_SECONDS_MAX: Final = 5.0  # how long a stop waits for the message that is being sent
@@ -49,13 +50,15 @@ class MailSender:
         self._observer = observer
 
     async def send_due(self) -> None:
-        """Send all messages that are due; stop at the first that the server does not accept.
+        """Send all messages that are due.
 
-        The next call goes on with the others.
+        Stop if the server cannot be reached, or has refused many messages: the next call goes on.
         """
-        while (mail := await self._claim()) is not None:
-            if not await self._send(mail):
-                return
+        failures = 0
+        while failures < FAILURES_MAX and (mail := await self._claim()) is not None:
+            failure = await self._send(mail)
+            if failure is not None:
+                failures += 1 if failure.may_accept_others else FAILURES_MAX
 
     async def _claim(self) -> Mail | None:
         now = self._clock()
@@ -64,8 +67,8 @@ class MailSender:
         until = now + CLAIM_SECONDS * MICROS_PER_SECOND
         return await self._database.write(lambda each: store.claim(each, now, until))
 
-    async def _send(self, mail: Mail) -> bool:
-        """Send a claimed message and record the outcome; return whether it was sent."""
+    async def _send(self, mail: Mail) -> NotSent | None:
+        """Send a claimed message and record the outcome; return why it was not sent, if so."""
         sending = asyncio.ensure_future(self._client.send(mail, DELIVERY_SECONDS_MAX))
         try:
             await asyncio.wait({sending})
@@ -77,16 +80,16 @@ class MailSender:
             raise
         return await run_to_end(self._record(mail, sending))
 
-    async def _record(self, mail: Mail, sending: "asyncio.Future[None]") -> bool:
+    async def _record(self, mail: Mail, sending: "asyncio.Future[None]") -> NotSent | None:
         error = sending.exception()
         if error is None:
             await self._write(mail, None)
             self._observer.mail_sent()
-            return True
+            return None
         if not isinstance(error, NotSent):
             raise error
         await self._write(mail, error)
-        return False
+        return error
 
     async def _write(self, mail: Mail, failure: NotSent | None) -> None:
         """Write the outcome, and try again while the database is unavailable.

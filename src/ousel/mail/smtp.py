@@ -24,12 +24,18 @@ _NOT_IN_PLAIN_ADDRESS: Final = frozenset('<>()[]\\,;:"')
 
 
 class NotSent(Exception):
-    """The server did not accept the message; `is_refused` if it says that it never will."""
+    """The server did not accept the message; `is_refused` if it says that it never will.
 
-    def __init__(self, reason: str, *, is_refused: bool = False) -> None:
+    `may_accept_others` if the reason is this message alone: the server can be reached.
+    """
+
+    def __init__(
+        self, reason: str, *, is_refused: bool = False, may_accept_others: bool = False
+    ) -> None:
         """Say why, in one line."""
         super().__init__(reason)
         self.is_refused = is_refused
+        self.may_accept_others = may_accept_others
 
 
 class SmtpClient:
@@ -155,7 +161,7 @@ def _not_sent(error: Exception) -> NotSent:
             pass
         case _:
             is_refused = isinstance(error, smtplib.SMTPNotSupportedError | ValueError)
-            return NotSent(_reason(error), is_refused=is_refused)
+            return NotSent(_reason(error), is_refused=is_refused, may_accept_others=is_refused)
     words = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     reason = f"{code} {words}"[:REASON_CHARACTERS_MAX]
-    return NotSent(reason, is_refused=code >= _PERMANENT)
+    return NotSent(reason, is_refused=code >= _PERMANENT, may_accept_others=True)

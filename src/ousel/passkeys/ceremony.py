@@ -4,6 +4,7 @@ That package takes a tenth of a second and several megabytes to import, so it is
 first passkey is used.
 """
 
+import re
 from base64 import urlsafe_b64decode
 from typing import Final, TypeVar
 
@@ -18,6 +19,7 @@ PUBLIC_KEY_BYTES_MAX: Final = 2_000
 NESTED_LEVELS_MAX: Final = 100  # the same on every Python, whose own limits differ
 REASON_CHARACTERS_MAX: Final = 200  # a reason may quote what the browser sent
 
+_CREDENTIAL_ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{CREDENTIAL_ID_CHARACTERS_MAX}}}")
 _log = EventLogger()
 
 Decoded = TypeVar("Decoded")
@@ -65,7 +67,7 @@ def read_answer(json: str) -> BrowserAnswer | None:
         client_data = _decode(_bytes(credential.response.client_data), _ClientData)
     except ValueError:  # this includes the errors of msgspec and base64
         return None
-    if not 0 < len(credential.id) <= CREDENTIAL_ID_CHARACTERS_MAX or not credential.id.isascii():
+    if not _CREDENTIAL_ID.fullmatch(credential.id):
         return None
     return BrowserAnswer(
         json, credential.id, client_data.challenge, credential.response.user_handle

@@ -15,7 +15,7 @@ from ousel.people import factor_store, store
 from ousel.people.audit import EventSource, record_event
 from ousel.people.rules import AuditEvent, SecondFactor, Session
 
-SESSIONS_SHOWN: Final = 20
+SESSIONS_SHOWN: Final = 100
 RECENT_EVENTS_SHOWN: Final = 5
 AFTER_ALL_EVENTS: Final = "ev_w"  # sorts after every event id: v is the highest digit of ids
 
@@ -31,6 +31,11 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     recovery_codes_left: int
     wants_money_notices: bool
     events: list[AuditEvent]
+
+    @property
+    def may_have_more_sessions(self) -> bool:
+        """Whether there may be sessions that are not listed."""
+        return len(self.sessions) == SESSIONS_SHOWN
 
     @property
     def last_factor_is_passkey(self) -> bool:

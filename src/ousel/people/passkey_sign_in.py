@@ -50,12 +50,12 @@ class PasskeySignInService:
 
         return await self._passkeys.with_passkey("", credential, source, complete)
 
-    async def second_step(self, secret: str) -> SecondStep:
-        """Return what can finish this sign-in; if it has ended, the page asks for a code."""
+    async def second_step(self, secret: str) -> SecondStep | None:
+        """Return what can finish this sign-in, or None if it has ended."""
         try:
             account_id = await self._sign_in.account_of_waiting_sign_in(secret)
         except WrongPassword:
-            return SecondStep(by_app=True, by_passkey=False)
+            return None
 
         async def read(transaction: Transaction) -> SecondStep:
             return SecondStep(

@@ -111,7 +111,11 @@ class SecondFactorService:
     async def confirm(self, account_id: str, code: str, source: EventSource) -> list[str]:
         """Turn the authenticator app on with its first code; return the recovery codes."""
         if await self.is_on(account_id):
-            raise InvalidField("An authenticator app is set up already.", param="code")
+            raise InvalidField(
+                "An authenticator app is set up already. If you have not seen its recovery codes,"
+                " turn it off and on again: then you get new ones.",
+                param="code",
+            )
 
         async def turn_on(transaction: Transaction) -> list[str]:
             await self._notices.record(transaction, account_id, "second_factor_turned_on", source)

@@ -1,6 +1,7 @@
 """Signing up, in and out, and changing the password."""
 
 from contextlib import suppress
+from typing import Final
 
 import msgspec
 
@@ -12,7 +13,7 @@ from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import FieldChecks, InvalidField, Refusal
 from ousel.kernel.ids import new_secret, secret_hash
 from ousel.ledger.refusals import AccountNotFound
-from ousel.people import rules, store
+from ousel.people import factor_store, rules, store
 from ousel.people.attempts import AttemptCounter, SignInAttempt, TooManyAttempts
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
 from ousel.people.notices import EventNotices
@@ -22,6 +23,8 @@ from ousel.people.passwords import PasswordService
 from ousel.people.rules import Session, Stage
 from ousel.people.second_factor import SecondFactorService, has_second_factor
 from ousel.resets import service as resets
+
+COOKIE_SECONDS_MIN: Final = 3600
 
 
 class WrongPassword(Refusal):
@@ -46,7 +49,7 @@ class NewSession(msgspec.Struct, frozen=True):
     """A new session's secret, for the cookie, and whether the second factor is still needed."""
 
     secret: str
-    seconds: int
+    seconds: int  # how long the browser keeps the cookie
     stage: Stage
 
 
@@ -181,10 +184,11 @@ class SignInService:
         return await self._open_session(transaction, account_id, "signed_in", source)
 
     async def sign_out(self, account_id: str, session_hash: str, source: EventSource) -> None:
-        """End this session."""
+        """End this session; what it may have proposed as a second factor ends with it."""
 
         async def work(transaction: Transaction) -> None:
             await store.end_session(transaction, account_id, session_hash)
+            await factor_store.remove_proposed_factor(transaction, account_id)
             await record_event(transaction, account_id, "signed_out", source, self._clock)
 
         await self._database.write(work)
@@ -252,7 +256,8 @@ class SignInService:
         await store.add_session(transaction, session)
         if stage == "signed_in" and source.browser:
             await store.remember_browser(transaction, account_id, source.browser, now)
-        return NewSession(secret, seconds, stage)
+        # A cookie that outlives a sign-in lets the server say that the code came too late.
+        return NewSession(secret, max(seconds, COOKIE_SECONDS_MIN), stage)
 
     async def _check_username(
         self, username: str, checks: FieldChecks, source: EventSource

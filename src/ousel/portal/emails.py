@@ -36,7 +36,9 @@ class EmailPages:
         """
         if "token" in visit.query:
             return await self._link_page(visit, visit.query["token"])
-        if visit.query.get("done") == "confirmed" and visit.person is None:
+        if visit.query.get("done") == "link" or (
+            visit.query.get("done") == "confirmed" and visit.person is None
+        ):
             return self._pages.render("portal/email_confirmed.html", visit)
         return await self._code_page(visit)
 
@@ -44,7 +46,7 @@ class EmailPages:
         """Confirm an email, by the link's token or by the code."""
         if "token" in visit.form:
             await self._emails.confirm_with_link(visit.form["token"], event_source(visit))
-            return see_other(f"{PATH}?done=confirmed")
+            return see_other(f"{PATH}?done=link")  # it may be another account's email
         if visit.person is None:
             return see_other(f"/login?next={PATH}")
         try:
@@ -57,7 +59,10 @@ class EmailPages:
 
     async def send(self, visit: Visit) -> Answer:
         """Send another message with a link and a code."""
-        await self._emails.send(visit.signed_in.account_id, event_source(visit))
+        try:
+            await self._emails.send(visit.signed_in.account_id, event_source(visit))
+        except InvalidField as refusal:
+            return await self._code_page(visit, refusal)
         return see_other(f"{PATH}?done=sent")
 
     async def show_change(self, visit: Visit) -> Answer:

@@ -192,6 +192,8 @@ class SignInPages:
     async def _code_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
         pending = self._cookies.session(visit.headers) or ""
         step = await self._passkeys.second_step(pending)
+        if step is None:  # no password was given, or too long ago
+            return self._sign_in_page(visit)
         return self._form("portal/code.html", visit, refusal, step=step)
 
     def _form(self, template: str, visit: Visit, refusal: Refusal | None, **more: Any) -> Answer:

@@ -86,7 +86,8 @@ class VerifyPages:
         is_own = key.public in {each.public for each in own}
         if own and not is_own and key.name == self._log.key.origin:
             raise ReceiptRefused(
-                f"this key is not the key of the log {key.name}, nor one of its former keys"
+                f"this server does not know this key as one of the log {key.name}. If its operator"
+                " has given it to you, check the receipt with 'ousel receipt check'"
             )
         return [key], is_own
 
