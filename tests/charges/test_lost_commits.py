@@ -5,18 +5,20 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 import pytest
+from typing_extensions import override
 
 from ousel.charges.payment import ChargePayments
 from ousel.charges.refusals import ChargeNotCancelable
 from ousel.charges.rules import ChargeQuery
-from ousel.database.port import Transaction
+from ousel.database.port import Result, Transaction, Work
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.sqlite import SqliteDatabase
-from ousel.kernel.errors import OutcomeUnknown
+from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from ousel.ledger.rules import Movement
 from tests.support.accounts import verify
 from tests.support.clock import ManualClock
 from tests.support.controlled_database import ControlledDatabase, Fault
+from tests.support.delegating_database import DelegatingDatabase
 from tests.support.postgres_proxy import Cut, PostgresProxy
 from tests.support.shop import AMOUNT, Shop, count_proven_payments, in_another_process, open_shop
 from tests.support.slow_commits import commit_slowly
@@ -109,6 +111,27 @@ async def test_a_lost_commit_creates_and_cancels_once(
     proxied_shop.clock.advance(micros=1)
     with pytest.raises(ChargeNotCancelable):
         await proxied_shop.charges.cancel(proxied_shop.merchant.id, charge.id)
+
+
+class UnreadableDatabase(DelegatingDatabase):
+    """A database whose connections for reads are all busy."""
+
+    @override
+    async def read(self, work: Work[Result]) -> Result:
+        raise DatabaseUnavailable("The test says so.")
+
+
+async def test_a_cancellation_that_took_effect_is_answered_without_a_read(shop: Shop) -> None:
+    """A refusal would say that nothing was written."""
+    charge = await shop.charge()
+    unreadable = msgspec.structs.replace(shop, database=UnreadableDatabase(shop.database))
+
+    canceled = await in_another_process(unreadable, shop.clock).charges.cancel(
+        shop.merchant.id, charge.id
+    )
+
+    assert canceled.status == "canceled"
+    assert canceled == await shop.charges.own_charge(shop.merchant.id, charge.id)
 
 
 @pytest.mark.parametrize("then", ["away", "broken"])

@@ -83,6 +83,17 @@ async def test_a_demoted_primary_is_not_used_again(postgres: PostgresDatabase, h
     assert len(set(backends)) == 2
 
 
+async def test_a_snapshot_may_pause(short_timeouts: PostgresDatabase) -> None:
+    """Whoever verifies a large ledger computes for long between two statements."""
+
+    async def work(transaction: Transaction) -> None:
+        await transaction.fetch(BACKEND)
+        await asyncio.sleep(0.7)
+        await transaction.fetch(BACKEND)
+
+    await short_timeouts.snapshot(work)
+
+
 @pytest.mark.parametrize("how", ["read", "snapshot", "write"])
 async def test_a_stuck_statement_times_out(short_timeouts: PostgresDatabase, how: str) -> None:
     """The work is repeated on another connection, without waiting for the first."""

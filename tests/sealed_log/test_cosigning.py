@@ -11,6 +11,7 @@ from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock
 from ousel.ledger.rules import Entry
 from ousel.ledger.verify import DatabaseLedger
+from ousel.sealed_log import store
 from ousel.sealed_log.checkpoints import open_checkpoint
 from ousel.sealed_log.cosigning import CLAIM_SECONDS, PAUSE_SECONDS_MAX, Cosigning
 from ousel.sealed_log.notes import COSIGNATURE, NoteRefused, SigningKey
@@ -55,6 +56,21 @@ async def seal_more(log: Log, count: int = 3) -> None:
     for _ in range(count):
         await accounts.partner(log.database, accounts.unique_name("shop"), "5")
     await log.sealer.seal_all()
+
+
+async def test_a_claim_made_while_the_clock_was_ahead_ends_with_it(log: Log) -> None:
+    """Otherwise no process could ask the witness until the clock has caught up."""
+
+    async def claims(process: str, now: int) -> bool:
+        until = now + 60
+        return await log.database.write(
+            lambda transaction: store.claim_witness(transaction, "w", process, now, until)
+        )
+
+    assert await claims("ahead", now=86_400)
+    assert await claims("one", now=100)
+    assert not await claims("other", now=130)
+    assert await claims("other", now=161)
 
 
 async def witnesses_on(log: Log, *keys: SigningKey) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ousel.ledger.rules import FIRST_HASH
 from ousel.sealed_log.leaves import (
     LeafRefused,
     decode_leaf,
@@ -18,9 +19,18 @@ from ousel.sealed_log.leaves import (
 from ousel.sealed_log.notes import COSIGNATURE, SigningKey, from_base64, to_base64
 from ousel.sealed_log.proof_text import encode_proof_text
 from ousel.sealed_log.receipt_check import CheckedReceipt, check_receipt
-from ousel.sealed_log.receipts import ReceiptRefused
+from ousel.sealed_log.receipts import ReceiptRefused, encode_receipt, entry_part
 from tests.faults.sizes import FULL
-from tests.sealed_log.examples import KEY, SECRET, log_with, movement, receipt_of
+from tests.sealed_log.examples import (
+    KEY,
+    SECRET,
+    LogInMemory,
+    encode_transfer,
+    log_with,
+    movement,
+    receipt_of,
+    transfer_record,
+)
 
 WITNESS = SigningKey("witness.example.com/w1", bytes(32), COSIGNATURE)
 
@@ -213,6 +223,18 @@ def test_bytes_of_any_kind_are_refused_politely(content: bytes) -> None:
     for prefix in (b"", b"c2sp.org/tlog-proof@v1\n", b'{"transfer":{"amount":'):
         with pytest.raises(ReceiptRefused):
             check(prefix + content)
+
+
+@pytest.mark.parametrize("amount", ["abc", "sNaN", "1e9", ""])
+def test_a_leaf_with_an_impossible_amount_is_refused(amount: str) -> None:
+    """Anyone can sign such a leaf with a key of their own."""
+    moved = movement()
+    leaf = json.loads(encode_leaf(moved.debit, moved.credit.hash, SECRET)) | {"amount": amount}
+    log = LogInMemory([encode_canonically(leaf)])
+    own = entry_part(moved.debit, FIRST_HASH, SECRET)
+    transfer = encode_transfer(transfer_record(moved.debit))
+    with pytest.raises(ReceiptRefused):
+        check(encode_receipt(transfer, own, log.inclusion(0), KEY))
 
 
 def test_a_receipt_of_another_log_is_refused() -> None:

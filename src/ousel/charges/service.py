@@ -135,7 +135,7 @@ class ChargeService:
         if cancellation.refusal is not None:
             raise cancellation.refusal
         self._observer.charge_canceled()
-        return await self.own_charge(account_id, charge_id)
+        return cancellation.charge
 
     async def pay(self, charge: Charge, payer_id: str) -> None:
         """Pay the charge from the payer's balance, or raise the refusal."""

@@ -37,6 +37,7 @@ class LockedCharges(msgspec.Struct, frozen=True):
 class Cancellation(msgspec.Struct, frozen=True):
     """The result of an attempt to cancel a charge."""
 
+    charge: Charge  # as it is now
     refusal: ChargeNotCancelable | None
     expired_count: int  # 1 if this transaction marks the charge as expired instead
 
@@ -129,12 +130,13 @@ async def cancel_charge(
     if charge is None or charge.account_id != account_id:
         raise ChargeNotFound
     if transaction.follows_unknown_commit and charge.canceled_at in attempted_at:
-        return Cancellation(None, 0)
+        return Cancellation(charge, None, 0)
     refusal = cancel_refusal(charge, locked.now)
     if refusal is None:
         attempted_at.add(locked.now)
         await store.write_cancellation(transaction, charge, locked.now)
-    return Cancellation(refusal, locked.expired_count)
+        charge = msgspec.structs.replace(charge, status="canceled", canceled_at=locked.now)
+    return Cancellation(charge, refusal, locked.expired_count)
 
 
 def _key(charge: Charge) -> store.IdempotencyKey:

@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from secrets import token_hex
 from typing import Final
@@ -19,7 +19,7 @@ from ousel.database.addresses import is_postgres, sqlite_path
 from ousel.database.hosts import ADDRESS, primary_url
 from ousel.database.schema import OUSEL_TABLES, TABLES
 from ousel.kernel.errors import OperatorError
-from ousel.kernel.files import flush
+from ousel.kernel.files import flush, flush_folder
 
 # PostgreSQL's tools try one host after the other. Without a timeout they would wait minutes for a
 # host that is down.
@@ -69,8 +69,7 @@ def write_atomically(target: Path, what: str) -> Iterator[Path]:
         flush(unfinished)
         _check_absent(target, what)
         unfinished.rename(target)
-        with suppress(OSError):  # some file systems cannot flush a folder
-            flush(target.absolute().parent)
+        flush_folder(target.absolute().parent)
     finally:
         unfinished.unlink(missing_ok=True)
 

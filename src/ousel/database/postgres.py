@@ -43,6 +43,8 @@ _SERVER_SETTINGS: Final = {
     "standard_conforming_strings": "on",  # PostgresTransaction quotes literals accordingly
 }
 
+# A snapshot of a large ledger is worked on for minutes between two statements.
+_ALLOW_PAUSES: Final = "SET LOCAL idle_in_transaction_session_timeout = '1h'"
 _PROBE: Final = "SELECT pg_logical_emit_message(true, 'ousel', '')"
 
 _ROLLED_BACK: Final = (
@@ -175,6 +177,7 @@ class PostgresDatabase:
             _connection_of(self._reads) as connection,
             self._consistent_transaction(connection),
         ):
+            await connection.execute(_ALLOW_PAUSES)
             return await self._run(work, self._transaction(connection), connection)
 
     def _consistent_transaction(

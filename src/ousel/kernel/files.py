@@ -1,5 +1,6 @@
 """Files that are written as a whole, and survive a crash."""
 
+import errno
 import os
 import secrets
 from pathlib import Path
@@ -29,11 +30,11 @@ def write_durably(
         else:
             path.hardlink_to(unfinished)  # unlike a rename, this never replaces a file
     except FileExistsError:
-        flush(path.parent)  # another process may have written the file only just now
+        flush_folder(path.parent)  # another process may have written the file only just now
         raise
     finally:
         unfinished.unlink(missing_ok=True)
-    flush(path.parent)
+    flush_folder(path.parent)
 
 
 def read_if_there(path: Path) -> bytes | None:
@@ -44,8 +45,17 @@ def read_if_there(path: Path) -> bytes | None:
         return None
 
 
+def flush_folder(path: Path) -> None:
+    """Write the names of a folder's files to the disk, where the file system can do so."""
+    try:
+        flush(path)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EBADF}:
+            raise
+
+
 def flush(path: Path) -> None:
-    """Write a file's content, or the names of a folder's files, to the disk."""
+    """Write a file's content to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

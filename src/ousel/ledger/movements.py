@@ -10,6 +10,8 @@ from ousel.ledger.journal import ENTRIES, ENTRY_COLUMNS, accounts_by_id
 from ousel.ledger.places import Place
 from ousel.ledger.rules import Account, Entry, Movement
 
+PLACES_PER_READ: Final = 5_000  # so that no statement takes too long, even from a slow disk
+
 _DEBIT: Final = ", ".join(f"debit.{name}" for name in ENTRIES.names)
 _CREDIT: Final = ", ".join(f"credit.{name}" for name in ENTRIES.names)
 _ENTRY_WIDTH: Final = len(ENTRIES.names)
@@ -58,8 +60,11 @@ async def delete_unsealed(transaction: Transaction, ids: Sequence[str]) -> None:
 
 async def movements_at(transaction: Transaction, places: Sequence[Place]) -> list[Movement | None]:
     """Return the movement at each place, or None where one or both of its entries are missing."""
-    rows = await transaction.fetch(MOVEMENTS_AT, places=places) if places else []
-    found = {(row[0], row[1]): row for row in rows}
+    found: dict[tuple[str, int], Row] = {}
+    for at in range(0, len(places), PLACES_PER_READ):
+        some = places[at : at + PLACES_PER_READ]
+        rows = await transaction.fetch(MOVEMENTS_AT, places=some)
+        found |= {(row[0], row[1]): row for row in rows}
     return [_movement(found.get(each[:2])) for each in places]
 
 

@@ -113,7 +113,7 @@ def _check_json(
             inclusion, [key for key in keys if key.name in signers], witness_keys
         )
         return _with_transfer(checked, receipt["transfer"], receipt["entry"])
-    except (KeyError, TypeError, AttributeError, ValueError, Refusal):
+    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, Refusal):
         raise ReceiptRefused("the receipt lacks a field, or a field has a wrong type") from None
 
 

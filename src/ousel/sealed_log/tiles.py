@@ -19,6 +19,7 @@ _ADDRESS: Final = re.compile(
     r"(?:\.p/(?P<width>[1-9][0-9]{0,2}))?"
 )
 _LEVEL_MAX: Final = 63
+_INDEX_MAX: Final = (1 << 63) // TILE_WIDTH - 1  # no log has more leaves
 
 
 class TileKey(msgspec.Struct, frozen=True, gc=False):
@@ -53,7 +54,7 @@ def parse_address(address: str) -> Tile | None:
     index = int(match["index"].replace("x", "").replace("/", ""))
     tile = Tile(TileKey(int(match["level"]), index), int(match["width"] or TILE_WIDTH))
     is_canonical = tile.address == address and tile.key.level <= _LEVEL_MAX
-    return tile if is_canonical else None
+    return tile if is_canonical and index <= _INDEX_MAX else None
 
 
 def hashes_on_level(level: int, size: int) -> int:
