@@ -1,11 +1,20 @@
 """The refused calls of an app are kept as long as the app itself."""
 
-import pytest
+from typing import Any
 
+import pytest
+from typing_extensions import override
+
+from ousel.api.callers import Partner
+from ousel.api.route import Route
 from ousel.database.port import Database, Transaction
-from ousel.partners import store
+from ousel.kernel.clock import system_clock
+from ousel.kernel.errors import DatabaseUnavailable, InvalidField
+from ousel.partners import api_errors, store
+from ousel.partners.api_errors import ApiErrorLog
 from ousel.partners.rules import ApiError, App
 from tests.support.accounts import partner
+from tests.support.delegating_database import DelegatingDatabase
 
 CALLS = 5
 
@@ -53,3 +62,41 @@ async def test_refused_calls_of_a_deleted_app_are_not_stored(database: Database,
 
     assert await kept(database, app) == 0
     assert await kept(database, other) == CALLS
+
+
+class DatabaseAway(DelegatingDatabase):
+    """A database that cannot be written for a while."""
+
+    is_away = True
+
+    @override
+    async def write(self, *arguments: Any, **options: Any) -> Any:
+        if self.is_away:
+            raise DatabaseUnavailable("The test says so.")
+        return await self._database.write(*arguments, **options)
+
+
+async def answer(_: Any) -> Any:
+    """Answer nothing: the calls of this test are refused."""
+
+
+async def test_refused_calls_outlast_a_database_that_is_away(
+    database: Database, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are written when it is back; if there are too many, the newest are kept."""
+    monkeypatch.setattr(api_errors, "WAITING_MAX", 3)
+    away = DatabaseAway(database)
+    log = ApiErrorLog(away, system_clock)
+    route = Route(method="GET", path="/v1/me", endpoint=answer, name="getMe", summary="")
+    caller = Partner(app.account_id, app.id, app.name, "sk_live_1")
+    for request_id in ("req_a", "req_b", "req_c", "req_d"):
+        log.record(caller, route, InvalidField("It is wrong."), request_id)
+        with pytest.raises(DatabaseUnavailable):
+            await log.write()
+
+    away.is_away = False
+    await log.write()
+
+    errors = await database.read(lambda each: store.api_errors_of(each, app))
+    assert {each.request_id for each in errors} > {"req_b", "req_c", "req_d"}
+    assert "req_a" not in {each.request_id for each in errors}

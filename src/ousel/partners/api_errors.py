@@ -7,7 +7,7 @@ from ousel.api.callers import Partner, User
 from ousel.api.route import Route
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
-from ousel.kernel.errors import Refusal
+from ousel.kernel.errors import DatabaseUnavailable, Refusal
 from ousel.partners import store
 from ousel.partners.rules import ApiError
 
@@ -44,7 +44,12 @@ class ApiErrorLog:
         """Write the collected calls, and delete all but the newest of each app."""
         errors = list(self._waiting)
         self._waiting.clear()
-        if errors:
+        if not errors:
+            return
+        try:
             await self._database.write(
                 lambda transaction: store.add_api_errors(transaction, errors)
             )
+        except DatabaseUnavailable:  # nothing was written
+            self._waiting = deque([*errors, *self._waiting], maxlen=WAITING_MAX)
+            raise
