@@ -96,6 +96,7 @@ def test_a_display_name_is_1_to_100_printable_characters(text: str) -> None:
         ("山田\u3000太郎", "山田 太郎"),  # as Japanese keyboards type it
         ("Ada\xa0Lovelace\u2003", "Ada Lovelace"),
         ("می\u200cروم", "می\u200cروم"),
+        ("ශ්\u200dරී", "ශ්\u200dරී"),
     ],
 )
 def test_names_of_other_scripts_are_accepted(text: str, name: str) -> None:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 KILLS = sized(1, 200)
 MOVES = sized(1, 20)
-HUNG_SECONDS = sized(10.0, 120.0)
+HUNG_SECONDS = sized(40.0, 120.0)
 BACKENDS_MAX = 10  # as the documentation says
 BACKENDS = """
     SELECT count(*) FROM pg_stat_activity

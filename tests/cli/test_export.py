@@ -63,9 +63,10 @@ def test_what_is_reported_as_written_is_on_disk(
     """First the content, then, under its final name, the name."""
     file = tmp_path / "written"
     flushed: list[tuple[Path, bool]] = []
-    monkeypatch.setattr(
-        "ousel.database.backup.flush", lambda path: flushed.append((path, file.exists()))
-    )
+    for flush in ("flush", "flush_folder"):
+        monkeypatch.setattr(
+            f"ousel.database.backup.{flush}", lambda path: flushed.append((path, file.exists()))
+        )
 
     assert operator.run("export", str(file)).exit_code == 0
 

@@ -22,12 +22,13 @@ def fail_for_folders(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(os, "fsync", fsync)
 
 
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EACCES])
 @pytest.mark.parametrize("replaces", [True, False])
 def test_a_file_system_that_cannot_flush_folders_is_enough(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, replaces: bool
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, *, replaces: bool
 ) -> None:
     """The file is there, so nobody is told that it is not."""
-    fail_for_folders(monkeypatch, errno.EINVAL)
+    fail_for_folders(monkeypatch, number)
     write_durably(tmp_path / "key", b"new", replaces=replaces)
     assert [each.name for each in tmp_path.iterdir()] == ["key"]
     assert (tmp_path / "key").read_bytes() == b"new"

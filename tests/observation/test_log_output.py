@@ -1,5 +1,6 @@
 """The log is written to standard error, but a reader that stalls stops nobody."""
 
+import fcntl
 import json
 import os
 import sys
@@ -9,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ousel.observation.log_output import PIECE_BYTES, LogOutput
+from ousel.observation.log_output import LogOutput
 
 LINE = b"x" * 999 + b"\n"
+PIPE_BYTES = 65_536
 
 
 @contextmanager
@@ -19,6 +21,7 @@ def piped_output(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[LogOutput, i
     """Yield an output into a pipe, and the end of the pipe that is read."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb") as pipe:
         monkeypatch.setattr(sys, "stderr", pipe)
         yield LogOutput(), reading
@@ -54,7 +57,7 @@ def test_lines_that_a_stalled_reader_does_not_take_are_dropped(
 def test_a_long_line_that_is_torn_spoils_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next line begins on its own, whatever was written of the long one."""
     with piped_output(monkeypatch) as (output, reading):
-        output.write(b"y" * 100 * PIECE_BYTES + b"\n")
+        output.write(b"y" * 2 * PIPE_BYTES + b"\n")
         torn = read_all(reading)
         output.write(LINE)
         empty, notice, line, end = read_all(reading).split(b"\n")
@@ -83,7 +86,7 @@ def test_lines_that_a_full_disk_does_not_take_are_counted(
 
 def test_a_long_line_is_written_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """To a file, and to a pipe that has room for it."""
-    line = b"z" * 2 * PIECE_BYTES + b"\n"
+    line = b"z" * (PIPE_BYTES // 2) + b"\n"
     with piped_output(monkeypatch) as (output, reading):
         output.write(line)
         assert read_all(reading) == line

@@ -115,11 +115,11 @@ async def test_figures_that_cannot_be_read_are_none_at_all(database: Database) -
     cached = CachedTotals(slow, seconds=slow.seconds)
     assert (await cached.get())[0] is not None
 
-    slow.away = True
+    slow.away, slow.takes = True, 15.0
     slow.now += 11
     assert (await cached.get())[0] is None
-    slow.away = False
-    slow.now += 11
+    slow.away, slow.takes = False, 0.0
+    slow.now += 31
     assert (await cached.get())[0] is not None
 
 

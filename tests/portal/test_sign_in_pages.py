@@ -232,7 +232,8 @@ async def test_a_code_that_comes_too_late_leads_back_to_sign_in(portal: Portal) 
     ada = await portal.person("ada")
     secret, _ = await portal.turn_on_factor(ada)
     phone = portal.visitor()
-    await phone.sign_in("ada")
+    waiting = await phone.sign_in("ada")
+    assert "Max-Age=3600" in waiting.headers["set-cookie"]
     form = await phone.form("/login/code", "Continue")
 
     portal.clock.advance(seconds=11 * 60)

@@ -69,6 +69,7 @@ async def test_a_claim_made_while_the_clock_was_ahead_ends_with_it(log: Log) -> 
 
     assert await claims("ahead", now=86_400)
     assert await claims("one", now=100)
+    assert not await claims("other", now=99)  # its clock is a little behind
     assert not await claims("other", now=130)
     assert await claims("other", now=161)
 

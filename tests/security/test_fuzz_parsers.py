@@ -137,7 +137,7 @@ def test_identifiers(text: str) -> None:
     with contextlib.suppress(InvalidField):
         assert parse_name(text).isprintable()
     with contextlib.suppress(InvalidField):
-        assert re.sub(r"\b[\u200c\u200d]\b", "", parse_display_name(text)).isprintable()
+        assert re.sub("[\u200c\u200d]", "", parse_display_name(text)).isprintable()
 
 
 @fuzzed(

@@ -93,7 +93,8 @@ _IS_SETTLED: Final = """
         'SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()'
     )
 """
-# Without an effect, but each server commits it. A server that is dead has no commits that hang.
+# Without an effect, but each server commits it. A server that refuses connections is dead, so no
+# commit hangs in it.
 PROBE: Final = """
     SELECT bool_and(success) FROM run_command_on_all_nodes(
         $$SELECT pg_logical_emit_message(true, 'ousel', '')$$

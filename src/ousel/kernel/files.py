@@ -8,6 +8,7 @@ from typing import Final
 
 _OWNER_ONLY: Final = 0o600
 _BY_UMASK: Final = 0o666
+_CANNOT_FLUSH: Final = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM}
 
 
 def write_durably(
@@ -46,11 +47,11 @@ def read_if_there(path: Path) -> bytes | None:
 
 
 def flush_folder(path: Path) -> None:
-    """Write the names of a folder's files to the disk, where the file system can do so."""
+    """Write the names of a folder's files to the disk, if the file system and our rights allow."""
     try:
         flush(path)
     except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EBADF}:
+        if error.errno not in _CANNOT_FLUSH:
             raise
 
 

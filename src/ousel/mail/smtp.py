@@ -20,6 +20,7 @@ REPLY_SECONDS_MAX: Final = 30  # for each reply of the server
 REASON_CHARACTERS_MAX: Final = 200
 
 _PERMANENT: Final = 500  # SMTP replies from here on mean: never
+_CLOSING: Final = 421  # the server takes no messages at the moment, whatever they are
 _NOT_IN_PLAIN_ADDRESS: Final = frozenset('<>()[]\\,;:"')
 
 
@@ -164,4 +165,4 @@ def _not_sent(error: Exception) -> NotSent:
             return NotSent(_reason(error), is_refused=is_refused, may_accept_others=is_refused)
     words = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     reason = f"{code} {words}"[:REASON_CHARACTERS_MAX]
-    return NotSent(reason, is_refused=code >= _PERMANENT, may_accept_others=True)
+    return NotSent(reason, is_refused=code >= _PERMANENT, may_accept_others=code != _CLOSING)

@@ -7,9 +7,12 @@ import msgspec
 
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table, deletion_of_oldest
-from ousel.oauth.rules import Code, Grant, Token
+from ousel.kernel.clock import MICROS_PER_SECOND
+from ousel.oauth.rules import TOKEN_SECONDS, Code, Grant, Token
 
 GRANTS_LISTED_MAX: Final = 1_000
+
+_TOKEN_MICROS: Final = TOKEN_SECONDS * MICROS_PER_SECOND
 
 CODES: Final = Table(
     "authorization_codes",
@@ -72,7 +75,8 @@ GRANTS_OF_ACCOUNT: Final = Statement(
     " grants.created_at, grants.expires_at, grants.last_used_at FROM ("
     "SELECT app_account_id, app_id, handle, scope, created_at, expires_at, last_used_at"
     " FROM user_tokens WHERE account_id = :account_id AND expires_at > :now UNION ALL "
-    "SELECT app_account_id, app_id, handle, scope, created_at, expires_at, NULL"
+    # The token that the code is exchanged for will expire later than the code.
+    f"SELECT app_account_id, app_id, handle, scope, created_at, expires_at + {_TOKEN_MICROS}, NULL"
     " FROM authorization_codes"
     " WHERE account_id = :account_id AND expires_at > :now AND used_at IS NULL) AS grants"
     " JOIN apps ON apps.account_id = grants.app_account_id AND apps.id = grants.app_id"

@@ -21,6 +21,7 @@ from ousel.mail.rules import OutboxFigures
 TOTALS_SECONDS: Final = 10.0  # the totals are cached for at least this long
 TOTALS_FACTOR: Final = 20  # and, with one process, for this many times as long as reading took
 TOTALS_SECONDS_MAX: Final = 600.0  # but never so long that the alert about old totals is raised
+FAILURE_SECONDS_MAX: Final = 30.0  # before another attempt to read them
 TOTALS_WAIT_SECONDS_MAX: Final = 2.0
 
 _log = EventLogger()
@@ -53,7 +54,7 @@ class GaugeReader:
     ) -> None:
         """Read from this database, its clock, this queue and this outbox.
 
-        As many processes do so on this host.
+        `processes` is how many processes of this host read them.
         """
         self._database = database
         self._database_clock = database_clock
@@ -130,13 +131,15 @@ class CachedTotals:
 
     async def _read(self) -> None:
         started = self._seconds()
+        seconds_max = TOTALS_SECONDS_MAX
         try:
             self._cached = (await self._database.snapshot(read_totals), time.time())
         except Refusal as refusal:
             _log.warning("the ledger totals could not be read", code=refusal.code)
             self._cached = (None, 0.0)
+            seconds_max = FAILURE_SECONDS_MAX
         finally:
             ended = self._seconds()
             seconds = max(TOTALS_SECONDS, self._factor * (ended - started))
-            self._fresh_until = ended + min(seconds, TOTALS_SECONDS_MAX)
+            self._fresh_until = ended + min(seconds, seconds_max)
             self._reading = None

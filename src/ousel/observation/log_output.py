@@ -5,14 +5,10 @@ import os
 import select
 import stat
 import sys
-from typing import Final
 
 import msgspec
 
 from ousel.kernel.clock import system_clock, timestamp
-
-# If a pipe can be written at all, it has room for this many bytes (`PIPE_BUF` of Linux).
-PIECE_BYTES: Final = 4_096
 
 
 class _LinesDropped(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,14 +26,16 @@ class LogOutput:
     """
 
     def __init__(self) -> None:
-        """Find out whether standard error has a reader."""
+        """Find out whether standard error has a reader, for whom a write may have to wait."""
         self._dropped = 0
         self._is_line_torn = False
         self._file = -1
         self._reader: select.poll | None = None
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, AttributeError):  # there may be no standard error
             self._file = sys.stderr.fileno()
             mode = os.fstat(self._file).st_mode
+            if stat.S_ISFIFO(mode):
+                self._file = _open_again(self._file)
             if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
                 self._reader = select.poll()
                 self._reader.register(self._file, select.POLLOUT)
@@ -53,14 +51,22 @@ class LogOutput:
         """Write a line; return whether all of it was written."""
         written = 0
         with contextlib.suppress(OSError):
-            while written < len(line) and self._is_writable():
-                written += os.write(self._file, line[written : written + PIECE_BYTES])
+            if self._reader is None or self._reader.poll(0):
+                written = os.write(self._file, line)
         self._is_line_torn |= 0 < written < len(line)
         return written == len(line)
-
-    def _is_writable(self) -> bool:
-        return self._reader is None or bool(self._reader.poll(0))
 
     def _notice(self) -> bytes:
         dropped = _LinesDropped(timestamp=timestamp(system_clock()), count=self._dropped)
         return b"\n" * self._is_line_torn + msgspec.json.encode(dropped) + b"\n"
+
+
+def _open_again(pipe: int) -> int:
+    """Open a pipe so that our own writes, and nobody else's, never wait; else return it as it is.
+
+    A container's pipe may belong to another user, who alone may open it again.
+    """
+    try:
+        return os.open(f"/proc/self/fd/{pipe}", os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return pipe

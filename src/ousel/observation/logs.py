@@ -34,7 +34,10 @@ class _LineHandler(logging.Handler):
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
-        self._output.write(f"{self.format(record)}\n".encode())
+        try:
+            self._output.write(f"{self.format(record)}\n".encode())
+        except Exception:  # noqa: BLE001 - whoever logs must not fail because of it
+            self.handleError(record)
 
 
 def log_to_standard_error(level: str) -> None:

@@ -171,8 +171,8 @@ class EmailConfirmationService:
             raise _link_ended()
         return target
 
-    async def confirm_with_link(self, link: str, source: EventSource) -> None:
-        """Confirm an email by the link that was sent to it."""
+    async def confirm_with_link(self, link: str, source: EventSource) -> str:
+        """Confirm an email by the link that was sent to it; return the id of its account."""
 
         async def work(transaction: Transaction) -> ConfirmationResult:
             result = await self._confirmations.use_link(transaction, link)
@@ -184,8 +184,8 @@ class EmailConfirmationService:
         match await self._database.write(work):
             case EmailInUse(email=email):
                 raise IdentifierInUse(_in_use(email))
-            case EmailConfirmed():
-                pass
+            case EmailConfirmed(account_id=account_id):
+                return account_id
             case _:
                 raise _link_ended()
 

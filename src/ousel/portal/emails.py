@@ -45,8 +45,11 @@ class EmailPages:
     async def confirm(self, visit: Visit) -> Answer:
         """Confirm an email, by the link's token or by the code."""
         if "token" in visit.form:
-            await self._emails.confirm_with_link(visit.form["token"], event_source(visit))
-            return see_other(f"{PATH}?done=link")  # it may be another account's email
+            confirmed = await self._emails.confirm_with_link(
+                visit.form["token"], event_source(visit)
+            )
+            is_own = visit.person is None or visit.person.account_id == confirmed
+            return see_other(f"{PATH}?done={'confirmed' if is_own else 'link'}")
         if visit.person is None:
             return see_other(f"/login?next={PATH}")
         try:

@@ -82,8 +82,8 @@ CLAIM_WITNESS: Final = Statement(
     " SET claimed_by = excluded.claimed_by, claimed_until = excluded.claimed_until"
     " WHERE sealed_cosignatures.claimed_by = excluded.claimed_by"
     " OR sealed_cosignatures.claimed_until < :now"
-    # Nobody claims for longer, so this claim was made while the clock was ahead.
-    " OR sealed_cosignatures.claimed_until > :until",
+    # A claim for twice as long was made while the clock was ahead.
+    " OR sealed_cosignatures.claimed_until > :until + (:until - :now)",
 )
 WRITE_COSIGNATURE: Final = Statement(
     "write the cosignature of a witness, unless it has a newer one",
