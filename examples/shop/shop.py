@@ -90,8 +90,8 @@ async def deliver_while_open() -> None:
 async def deliver_paid_orders() -> None:
     """Follow the shop's account, and deliver the order of each payment.
 
-    The delivery and the position are stored together. So no payment is missed or handled twice,
-    whenever the shop or Ousel crashes.
+    The delivery and the position are stored together. So if SHOP_DATABASE names a file, no payment
+    is missed or handled twice, whenever the shop or Ousel crashes.
     """
     row = database.execute("SELECT cursor FROM positions").fetchone()
     follow = ousel.transfers.follow(None if row is None else row[0])

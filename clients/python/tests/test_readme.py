@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -12,7 +13,7 @@ import pytest
 
 from clients.python.tests.test_connect import connected
 from ousel.kernel.clock import MICROS_PER_SECOND
-from ousel_client import RetryPolicy
+from ousel_client import RetryPolicy, ReturnNotTrusted
 from ousel_client.clients import TIMEOUT_SECONDS
 from tests.support.clock import ManualClock
 from tests.support.seeded import REDIRECT_URI, SeededServer
@@ -59,14 +60,19 @@ def test_the_readme_does_what_it_says(
 
 def _an_open_intent_is_finished(readme: dict[str, Any]) -> None:
     payouts = readme["payouts"]
-    ((key, transfer_id),) = payouts.execute("SELECT idempotency_key, transfer_id FROM payouts")
+    ((key, transfer_id),) = payouts.execute("SELECT idempotency_key, outcome FROM payouts")
     with payouts:  # as if the process had died before it stored the outcome
-        payouts.execute("UPDATE payouts SET transfer_id = NULL")
+        payouts.execute("UPDATE payouts SET outcome = NULL")
 
     readme["finish_open_intents"]()
 
-    after = payouts.execute("SELECT idempotency_key, transfer_id FROM payouts").fetchall()
+    after = payouts.execute("SELECT idempotency_key, outcome FROM payouts").fetchall()
     assert after == [(key, transfer_id)]
+
+    readme["pay_out"]("@nobody", Decimal(1))
+    readme["finish_open_intents"]()  # what was refused is not sent again
+    ((refusal,),) = payouts.execute("SELECT outcome FROM payouts WHERE recipient = '@nobody'")
+    assert refusal == "account_not_found"
 
 
 def _a_person_connects(readme: dict[str, Any], sandbox: SeededServer) -> None:
@@ -77,6 +83,8 @@ def _a_person_connects(readme: dict[str, Any], sandbox: SeededServer) -> None:
     return_url, user = asyncio.run(connected(sandbox, connect_url, ManualClock(micros)))
     greeting = readme["finish_connecting"](session, return_url)
     assert greeting == f"{user.display_name} has 12.50 OUSD."
+    with pytest.raises(ReturnNotTrusted):  # a reload does not exchange the code again
+        readme["finish_connecting"](session, return_url)
 
     readme["start_connecting"](session)
     denied = {"error": "access_denied", "state": session["state"], "iss": sandbox.server.origin}

@@ -80,6 +80,13 @@ async def test_a_key_that_cannot_be_sent_is_refused_here(client: Any, key: str) 
         TransferIntent(to="@ada", amount=Decimal(1), idempotency_key=key)
 
 
+def test_an_intent_without_a_key_is_refused() -> None:
+    """A program may have stored it without one; sent again, it would move the money again."""
+    missing: Any = None
+    with pytest.raises(TypeError, match="idempotency key"):
+        TransferIntent(to="@ada", amount=Decimal(1), idempotency_key=missing)
+
+
 @pytest.mark.parametrize(
     ("parts", "kind"),
     [

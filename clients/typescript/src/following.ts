@@ -12,6 +12,7 @@ export interface Following {
   readonly signal: AbortSignal | undefined;
 }
 
+const PATH = "/transfers";
 const ASKED_SECONDS_MAX = 3600; // the longest wait, even if Retry-After asks for more
 
 /**
@@ -49,6 +50,7 @@ export async function* follow(
       const askedSeconds = error instanceof ApiError ? error.retryAfterSeconds : null;
       pause = delaySeconds(policy, failures, environment.randomShare());
       pause += Math.min(askedSeconds ?? 0, ASKED_SECONDS_MAX);
+      caller.logRetry({ method: "GET", path: PATH }, error, failures, pause);
     }
     if (pause > 0) await environment.sleep(pause, signal).catch(() => {});
   }
@@ -62,7 +64,7 @@ async function readPage(
   const answer = await caller.send(
     {
       method: "GET",
-      path: "/transfers",
+      path: PATH,
       query: given({ ...query, cursor }),
       headers: heldSeconds > 0 ? { Prefer: `wait=${heldSeconds}` } : {},
       heldSeconds,

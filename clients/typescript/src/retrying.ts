@@ -77,6 +77,14 @@ export class Caller {
     return { client_secret: this.#credential };
   }
 
+  /** Says that another attempt follows this one. */
+  logRetry({ method, path }: Request, error: unknown, attempt: number, pause: number): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    this.settings.log(
+      `${method} ${path}: ${reason}; attempt ${attempt + 1} starts in ${pause.toFixed(2)} s`,
+    );
+  }
+
   /** Returns a successful answer, or throws the error that retrying did not resolve. */
   async send(request: Request, attemptsMax = this.settings.policy.attemptsMax): Promise<Answer> {
     const { exchange, policy, environment, timeoutSeconds } = this.settings;
@@ -92,10 +100,7 @@ export class Caller {
       const pause = delaySeconds(policy, attempt, environment.randomShare()) + (askedSeconds ?? 0);
       const isLate = environment.seconds() - startedAt + pause > policy.secondsMax;
       if (isLate || attempt >= attemptsMax || !mayRepeat(request, outcome)) throw error;
-      this.settings.log(
-        `${request.method} ${request.path}: ${error.message}; ` +
-          `attempt ${attempt + 1} starts in ${pause.toFixed(2)} s`,
-      );
+      this.logRetry(request, error, attempt, pause);
       await environment.sleep(pause, request.signal);
     }
   }

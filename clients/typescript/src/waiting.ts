@@ -56,8 +56,10 @@ async function readCharge(
     return { found: decodeAnswer(charge, answer), askedSeconds: 0 };
   } catch (error) {
     if (heldSeconds === 0) throw error;
-    if (error instanceof ConnectionFailed) return { found: null, askedSeconds: 0 };
-    if (!(error instanceof ServerError || error instanceof Throttled)) throw error;
-    return { found: null, askedSeconds: error.retryAfterSeconds ?? 0 };
+    const isAnswer = error instanceof ServerError || error instanceof Throttled;
+    if (!isAnswer && !(error instanceof ConnectionFailed)) throw error;
+    const askedSeconds = isAnswer ? (error.retryAfterSeconds ?? 0) : 0;
+    caller.logRetry(request, error, 1, askedSeconds);
+    return { found: null, askedSeconds };
   }
 }

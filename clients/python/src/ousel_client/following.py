@@ -15,7 +15,7 @@ from ousel_client.errors import ApiError, ConnectionFailed, ServerError, Throttl
 from ousel_client.exchange import Request, Steps
 from ousel_client.operations import decode_answer
 from ousel_client.records import Page, Transfer
-from ousel_client.retrying import CallSettings, send_with_retries
+from ousel_client.retrying import CallSettings, log_retry, send_with_retries
 from ousel_client.waiting import HELD_SECONDS_MAX, PAUSES
 
 ORDER: Final = {"order": "oldest"}
@@ -57,6 +57,7 @@ class Position:
                 if not self._is_connected and failures >= self._settings.policy.attempts_max:
                     raise
                 pause_seconds = self._pause_after(error, failures)
+                log_retry(self._request, error, failures, pause_seconds)
                 continue
             self._is_connected = True
             self._page.extend(page.data)

@@ -30,7 +30,7 @@ class TransferIntent:
     def __post_init__(self) -> None:
         """Refuse an amount that may have been rounded, and an invalid key."""
         object.__setattr__(self, "amount", parse_amount(self.amount))
-        parse_key(self.idempotency_key)
+        require_key(self.idempotency_key)
 
 
 def new_key() -> str:

@@ -72,14 +72,19 @@ def send_with_retries(
         late = settings.seconds() - started_at + delay_seconds > settings.policy.seconds_max
         if late or attempt >= settings.policy.attempts_max or not _may_repeat(request, outcome):
             raise error
-        _log.info(
-            "%s %s: %s; attempt %d starts in %.2f s",
-            request.method,
-            request.path,
-            error,
-            attempt + 1,
-            delay_seconds,
-        )
+        log_retry(request, error, attempt, delay_seconds)
+
+
+def log_retry(request: Request, error: OuselError, attempt: int, delay_seconds: float) -> None:
+    """Log that another attempt follows this one."""
+    _log.info(
+        "%s %s: %s; attempt %d starts in %.2f s",
+        request.method,
+        request.path,
+        error,
+        attempt + 1,
+        delay_seconds,
+    )
 
 
 def _error(outcome: Outcome) -> OuselError:

@@ -8,7 +8,7 @@ from ousel_client.errors import ApiError, ConnectionFailed, ServerError, Throttl
 from ousel_client.exchange import Request, Steps
 from ousel_client.operations import decode_answer
 from ousel_client.records import Charge
-from ousel_client.retrying import CallSettings, RetryPolicy, send_with_retries
+from ousel_client.retrying import CallSettings, RetryPolicy, log_retry, send_with_retries
 
 HELD_SECONDS_MAX: Final = 25  # shorter than the time after which gateways cut silent connections
 PAUSES: Final = RetryPolicy(first_delay_seconds=0.5, delay_seconds_max=5.0)
@@ -57,6 +57,7 @@ def _read_charge(
         if not held_seconds:
             raise
         asked_seconds = error.retry_after_seconds if isinstance(error, ApiError) else None
+        log_retry(request, error, 1, asked_seconds or 0.0)
         return asked_seconds or 0.0
     return decode_answer(decode_record, Charge, answer)
 

@@ -73,6 +73,8 @@ test("once connected, following outlasts any number of failures", async () => {
   const script = new Script([transfers(5), ...failures, transfers(6)], { attemptsMax: 2 });
   assert.deepEqual(await take(2, start(script)), [5, 6]);
   assert.deepEqual(script.pauses.slice(-2), [17, 10]);
+  assert.equal(script.lines.length, failures.length);
+  assert.match(script.lines.at(-1), /^GET \/transfers: 503.*; attempt 23 starts in 10\.00 s$/);
   assert.equal(script.requests.at(-1).headers.Prefer, undefined);
   assert.ok(cursors(script).slice(1).every((cursor) => cursor === "after-5"));
 });
