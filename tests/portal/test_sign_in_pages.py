@@ -72,6 +72,9 @@ async def test_a_form_sent_after_the_session_ended_comes_back_to_its_page(
     portal.clock.advance(seconds=31 * 24 * 3600)
     for referrer, target in (
         ("http://ousel.test/settings?done=session", "%2Fsettings"),
+        ("http://ousel.test/settings/password", "%2Fsettings"),
+        ("http://ousel.test/settings/passkeys/pk_1/rename?a=b", "%2Fsettings%2Fpasskeys%2Fpk_1"),
+        ("http://ousel.test/nothing/here", "%2F"),
         ("http://evil.example/settings", "%2F"),
         ("http://ousel.test//evil.example", "%2F"),
         ("http://[", "%2F"),

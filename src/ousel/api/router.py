@@ -134,6 +134,14 @@ class Router:
             head = _HEAD % (request_id.encode(), answer_head(answer), self._common_lines)
         return Response(answer.status, head, answer.body, answer.stream)
 
+    def has_page(self, path: str) -> bool:
+        """Return whether a browser can open this path."""
+        try:
+            route, _ = self._table.find("GET", path)
+        except (NotFound, MethodNotAllowed):
+            return False
+        return not isinstance(route, Route)
+
     def _set_deadline(self, request: Request) -> None:
         arrived_at = request.arrived_at
         if arrived_at is None:

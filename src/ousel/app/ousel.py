@@ -71,7 +71,13 @@ class Ousel:
         assets = Assets()
         pages = PageRenderer(settings, assets, packages=TEMPLATE_PACKAGES)
         identity_checks = IdentityCheckPages(pages, services.identity_checks)
-        page_server = PageServer(services.sessions, identity_checks, pages, settings)
+        page_server = PageServer(
+            services.sessions,
+            identity_checks,
+            pages,
+            settings,
+            has_page=self._has_page,
+        )
         trials = self._make_trials(page_server.cookies) if settings.sandbox else None
         reference = ApiReference(lambda: self.openapi, self._operations, pages, trials)
         self.routes: list[Route | PageRoute] = [
@@ -85,14 +91,19 @@ class Ousel:
             *identity_checks.routes(),
             *page_routes(services, settings, pages, page_server.cookies),
         ]
-        self.respond = Router(
+        self._router = Router(
             self.routes,
             authenticator,
             make_endpoint_server(services, authenticator, settings),
             page_server,
             settings,
             services.telemetry.request_observers,
-        ).respond
+        )
+        self.respond = self._router.respond
+
+    def _has_page(self, path: str) -> bool:
+        """Return whether a browser can open this path."""
+        return self._router.has_page(path)
 
     def _make_trials(self, cookies: Cookies) -> Trials:
         """Return what runs the calls that people try in the API reference, on this service."""

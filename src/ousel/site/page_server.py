@@ -3,6 +3,7 @@
 import contextlib
 import re
 import secrets
+from collections.abc import Callable
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
@@ -38,14 +39,16 @@ class PageServer:
         identity_checks: IdentityChecks,
         pages: PageRenderer,
         settings: Settings,
+        has_page: Callable[[str], bool],
     ) -> None:
-        """Serve pages, and look up sessions with `sessions`."""
+        """Serve pages, and look up sessions with `sessions`; `has_page` knows their addresses."""
         self._sessions = sessions
         self._identity_checks = identity_checks
         self._pages = pages
         self._origin = origin_of(settings.portal_url)
         self._base_path = settings.base_path
         self._proxies = settings.trusted_proxies
+        self._has_page = has_page
         self.cookies = Cookies(secure=settings.portal_url.startswith("https:"))
 
     def expects_page(self, request: Request) -> bool:
@@ -173,8 +176,20 @@ class PageServer:
         referrer = visit.headers.get(b"referer", b"").decode("latin-1")
         for origin in self._own_origins(visit):
             if referrer.startswith(f"{origin}/"):
-                return local_path(referrer.removeprefix(origin), "/")
+                return self._nearest_page(local_path(referrer.removeprefix(origin), "/"))
         return None
+
+    def _nearest_page(self, address: str) -> str:
+        """Return the address of a page, or of the next page above it.
+
+        The answer to a form is shown at the form's address, where there is nothing to open.
+        """
+        path = address.partition("?")[0]
+        if self._has_page(path):
+            return address
+        while path and not self._has_page(path):
+            path = path.rpartition("/")[0]
+        return path or "/"
 
 
 def _form_tokens(visit: Visit, route: PageRoute) -> list[str]:
