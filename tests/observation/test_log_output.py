@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ousel.observation import log_output
 from ousel.observation.log_output import LogOutput
 
 LINE = b"x" * 999 + b"\n"
@@ -54,8 +55,16 @@ def test_lines_that_a_stalled_reader_does_not_take_are_dropped(
     assert rest == LINE
 
 
-def test_a_long_line_that_is_torn_spoils_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next line begins on its own, whatever was written of the long one."""
+@pytest.mark.parametrize("may_open_again", [True, False])
+def test_a_long_line_that_is_torn_spoils_no_other(
+    monkeypatch: pytest.MonkeyPatch, *, may_open_again: bool
+) -> None:
+    """The next line begins on its own, whatever was written of the long one.
+
+    A pipe that belongs to another user cannot be opened again.
+    """
+    if not may_open_again:
+        monkeypatch.setattr(log_output, "_open_again", lambda pipe: pipe)
     with piped_output(monkeypatch) as (output, reading):
         output.write(b"y" * 2 * PIPE_BYTES + b"\n")
         torn = read_all(reading)

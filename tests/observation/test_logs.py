@@ -3,9 +3,11 @@
 import json
 import logging
 
+import pytest
+
 from ousel.kernel.ids import handle_of, new_secret
 from ousel.kernel.logs import EventLogger
-from ousel.observation.logs import JsonFormatter
+from ousel.observation.logs import JsonFormatter, LineHandler
 from tests.support.logs import captured_logs
 
 
@@ -50,3 +52,17 @@ def test_a_line_of_a_library_looks_the_same() -> None:
 
     assert (line["event"], line["level"]) == ("slow: task", "error")
     assert line.keys() == {"event", "level", "timestamp"}
+
+
+def test_an_event_that_cannot_be_formatted_stops_nobody(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing of it is shown: it may contain a secret."""
+    secret = new_secret("sk_test_")
+    record = logging.LogRecord("library", logging.WARNING, "", 0, "%d", (secret,), None)
+
+    LineHandler().handle(record)
+
+    line = json.loads(capfd.readouterr().err)
+    assert (line["event"], line["logger"]) == ("an event could not be logged", "library")
+    assert secret not in str(line)

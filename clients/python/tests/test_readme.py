@@ -49,6 +49,7 @@ def test_the_readme_does_what_it_says(
     printed = capsys.readouterr().out
     assert " 25.00 " in printed
     assert "Ask for the recipient again." in printed
+    assert printed.count("Transfer(") == 2  # of asyncio
     assert f"{sandbox.server.origin}/pay/" in printed
     assert f"proven: {readme['proof'].transfer_id} " in printed
     assert readme["receipt"].content == Path("receipt.json").read_bytes()

@@ -116,3 +116,10 @@ export class Throttled extends ApiError {
 export class ServerError extends ApiError {
   static override readonly status: number = 500;
 }
+
+/** Returns whether the same request may succeed later. */
+export function isTemporary(error: unknown): error is ConnectionFailed | ServerError | Throttled {
+  return (
+    error instanceof ConnectionFailed || error instanceof ServerError || error instanceof Throttled
+  );
+}

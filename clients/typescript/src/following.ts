@@ -1,6 +1,6 @@
 /** Following an account: its transfers in their order, as they happen, without an end. */
 
-import { ApiError, ConnectionFailed, ServerError, Throttled } from "./errors.ts";
+import { ApiError, isTemporary } from "./errors.ts";
 import { type Page, page, type Transfer, transfer } from "./records.ts";
 import { decodeAnswer, given, type Query } from "./resource.ts";
 import { type Caller, delaySeconds } from "./retrying.ts";
@@ -73,10 +73,4 @@ async function readPage(
     1,
   );
   return decodeAnswer(page(transfer), answer);
-}
-
-function isTemporary(error: unknown): boolean {
-  return (
-    error instanceof ConnectionFailed || error instanceof ServerError || error instanceof Throttled
-  );
 }

@@ -1,6 +1,6 @@
 /** Waiting for a charge: by a delayed answer of the server if possible, otherwise by polling. */
 
-import { ConnectionFailed, ServerError, Throttled, WaitTimedOut } from "./errors.ts";
+import { ApiError, isTemporary, type OuselError, WaitTimedOut } from "./errors.ts";
 import type { Request } from "./exchange.ts";
 import { type Charge, charge, isFinal } from "./records.ts";
 import { decodeAnswer } from "./resource.ts";
@@ -23,23 +23,26 @@ export async function waitUntilFinal(
     const startedAt = seconds();
     const leftBefore = Math.max(endsAt - startedAt, 0);
     const heldSeconds: number = isHeld ? Math.min(Math.floor(leftBefore), HELD_SECONDS_MAX) : 0;
-    const { found, askedSeconds } = await readCharge(caller, request, heldSeconds);
+    const { found, error } = await readCharge(caller, request, heldSeconds);
     if (found && isFinal(found)) return found;
     const leftSeconds = endsAt - seconds();
     if (found && leftSeconds <= 0) throw new WaitTimedOut(found);
     // If the request failed, or the server did not delay its answer, poll from now on.
     isHeld = found !== null && heldSeconds > 0 && heldSeconds < 2 * (seconds() - startedAt);
     if (!isHeld) {
-      const pause = Math.max(delaySeconds(PAUSES, poll, 0.5 + randomShare() / 2), askedSeconds);
-      await sleep(Math.min(pause, Math.max(leftSeconds, 0)), request.signal);
+      const askedSeconds = (error instanceof ApiError ? error.retryAfterSeconds : null) ?? 0;
+      const wanted = Math.max(delaySeconds(PAUSES, poll, 0.5 + randomShare() / 2), askedSeconds);
+      const pause = Math.min(wanted, Math.max(leftSeconds, 0));
+      if (error !== null) caller.logRetry(request, error, poll, pause);
+      await sleep(pause, request.signal);
     }
   }
 }
 
-/** The charge, or null and the pause that the server asks for. */
+/** The charge, or why a request with a delayed answer failed. */
 interface Reading {
   readonly found: Charge | null;
-  readonly askedSeconds: number;
+  readonly error: OuselError | null;
 }
 
 /** Returns the charge. If a request with a delayed answer failed, there is none. */
@@ -53,13 +56,10 @@ async function readCharge(
     const answer = await (heldSeconds === 0
       ? caller.send(request)
       : caller.send({ ...request, headers, heldSeconds }, 1));
-    return { found: decodeAnswer(charge, answer), askedSeconds: 0 };
+    return { found: decodeAnswer(charge, answer), error: null };
   } catch (error) {
     if (heldSeconds === 0) throw error;
-    const isAnswer = error instanceof ServerError || error instanceof Throttled;
-    if (!isAnswer && !(error instanceof ConnectionFailed)) throw error;
-    const askedSeconds = isAnswer ? (error.retryAfterSeconds ?? 0) : 0;
-    caller.logRetry(request, error, 1, askedSeconds);
-    return { found: null, askedSeconds };
+    if (!isTemporary(error)) throw error;
+    return { found: null, error };
   }
 }

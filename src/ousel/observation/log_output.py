@@ -5,10 +5,14 @@ import os
 import select
 import stat
 import sys
+from typing import Final
 
 import msgspec
 
 from ousel.kernel.clock import system_clock, timestamp
+
+# If a pipe can be written at all, it has room for this many bytes (`PIPE_BUF` of Linux).
+PIECE_BYTES: Final = 4_096
 
 
 class _LinesDropped(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,12 +35,14 @@ class LogOutput:
         self._is_line_torn = False
         self._file = -1
         self._reader: select.poll | None = None
+        self._piece_bytes: int | None = None
         with contextlib.suppress(OSError, AttributeError):  # there may be no standard error
             self._file = sys.stderr.fileno()
             mode = os.fstat(self._file).st_mode
             if stat.S_ISFIFO(mode):
                 self._file = _open_again(self._file)
             if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+                self._piece_bytes = PIECE_BYTES if os.get_blocking(self._file) else None
                 self._reader = select.poll()
                 self._reader.register(self._file, select.POLLOUT)
 
@@ -49,10 +55,10 @@ class LogOutput:
 
     def _write_all(self, line: bytes) -> bool:
         """Write a line; return whether all of it was written."""
-        written = 0
+        written, piece_bytes = 0, self._piece_bytes or len(line)
         with contextlib.suppress(OSError):
-            if self._reader is None or self._reader.poll(0):
-                written = os.write(self._file, line)
+            while written < len(line) and (self._reader is None or self._reader.poll(0)):
+                written += os.write(self._file, line[written : written + piece_bytes])
         self._is_line_torn |= 0 < written < len(line)
         return written == len(line)
 

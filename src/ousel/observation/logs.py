@@ -18,14 +18,14 @@ class JsonFormatter(logging.Formatter):
         line: dict[str, object] = getattr(record, "facts", {}) | {
             "event": record.getMessage(),
             "level": record.levelname.lower(),
-            "timestamp": timestamp(int(record.created * MICROS_PER_SECOND)),
+            "timestamp": _moment_of(record),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return without_secrets(json.dumps(line, default=repr))
 
 
-class _LineHandler(logging.Handler):
+class LineHandler(logging.Handler):
     """Writes each event as a line to standard error."""
 
     def __init__(self) -> None:
@@ -36,12 +36,24 @@ class _LineHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._output.write(f"{self.format(record)}\n".encode())
-        except Exception:  # noqa: BLE001 - whoever logs must not fail because of it
-            self.handleError(record)
+        except Exception as error:  # noqa: BLE001 - whoever logs must not fail because of it
+            # Nothing of the event itself, which may contain a secret.
+            line = {
+                "event": "an event could not be logged",
+                "level": "warning",
+                "timestamp": _moment_of(record),
+                "logger": record.name,
+                "error": type(error).__name__,
+            }
+            self._output.write(f"{json.dumps(line)}\n".encode())
+
+
+def _moment_of(record: logging.LogRecord) -> str:
+    return timestamp(int(record.created * MICROS_PER_SECOND))
 
 
 def log_to_standard_error(level: str) -> None:
     """Set logging up for this process."""
-    handler = _LineHandler()
+    handler = LineHandler()
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -51,5 +51,7 @@ class ApiErrorLog:
                 lambda transaction: store.add_api_errors(transaction, errors)
             )
         except DatabaseUnavailable:  # nothing was written
-            self._waiting = deque([*errors, *self._waiting], maxlen=WAITING_MAX)
+            # In a cluster, those of one dead server would keep back those of all others.
+            if not self._database.is_distributed():
+                self._waiting = deque([*errors, *self._waiting], maxlen=WAITING_MAX)
             raise

@@ -4,7 +4,14 @@ from dataclasses import replace
 from typing import Final
 
 from ousel_client.decoding import decode_record
-from ousel_client.errors import ApiError, ConnectionFailed, ServerError, Throttled, WaitTimedOut
+from ousel_client.errors import (
+    ApiError,
+    ConnectionFailed,
+    OuselError,
+    ServerError,
+    Throttled,
+    WaitTimedOut,
+)
 from ousel_client.exchange import Request, Steps
 from ousel_client.operations import decode_answer
 from ousel_client.records import Charge
@@ -27,7 +34,7 @@ def wait_until_final(
         started_at = settings.seconds()
         held_seconds = min(int(max(ends_at - started_at, 0.0)), HELD_SECONDS_MAX) if is_held else 0
         found = yield from _read_charge(settings, request, held_seconds, pause_seconds)
-        charge, asked_seconds = (found, 0.0) if isinstance(found, Charge) else (None, found)
+        charge, error = (found, None) if isinstance(found, Charge) else (None, found)
         left_seconds = ends_at - settings.seconds()
         if charge is not None and charge.is_final:
             return charge
@@ -37,16 +44,15 @@ def wait_until_final(
         is_held = charge is not None and 0 < held_seconds < 2 * (settings.seconds() - started_at)
         pause_seconds = 0.0
         if not is_held:
-            pause_seconds = _pause_seconds(settings, poll, asked_seconds, left_seconds)
+            pause_seconds = _pause_seconds(settings, poll, error, left_seconds)
+        if error is not None:
+            log_retry(request, error, poll, pause_seconds)
 
 
 def _read_charge(
     settings: CallSettings, request: Request, held_seconds: int, pause_seconds: float
-) -> Steps[Charge | float]:
-    """Return the charge; if a request with a delayed answer failed, return the pause to make.
-
-    The pause is as many seconds as the server asks for, or 0.
-    """
+) -> Steps[Charge | OuselError]:
+    """Return the charge, or why a request with a delayed answer failed."""
     if held_seconds:
         prefer = {"Prefer": f"wait={held_seconds}"}
         request = replace(request, headers=prefer, held_seconds=held_seconds)
@@ -56,18 +62,17 @@ def _read_charge(
     except (ConnectionFailed, ServerError, Throttled) as error:
         if not held_seconds:
             raise
-        asked_seconds = error.retry_after_seconds if isinstance(error, ApiError) else None
-        log_retry(request, error, 1, asked_seconds or 0.0)
-        return asked_seconds or 0.0
+        return error
     return decode_answer(decode_record, Charge, answer)
 
 
 def _pause_seconds(
-    settings: CallSettings, poll: int, asked_seconds: float, left_seconds: float
+    settings: CallSettings, poll: int, error: OuselError | None, left_seconds: float
 ) -> float:
     """Return a random pause of at least half of this poll's delay, but at most the time left.
 
     It is not shorter than the server asks for.
     """
+    asked_seconds = (error.retry_after_seconds if isinstance(error, ApiError) else None) or 0.0
     pause_seconds = PAUSES.delay_seconds(poll, 0.5 + settings.random_share() / 2)
     return min(max(pause_seconds, asked_seconds), max(left_seconds, 0.0))
