@@ -29,6 +29,7 @@ class LineHandler(logging.Handler):
     """Writes each event as a line to standard error."""
 
     def __init__(self) -> None:
+        """Write to the standard error of this moment."""
         super().__init__()
         self._output = LogOutput()
 
