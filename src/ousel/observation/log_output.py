@@ -41,8 +41,8 @@ class LogOutput:
             mode = os.fstat(self._file).st_mode
             if stat.S_ISFIFO(mode):
                 self._file = _open_again(self._file)
-            if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
                 self._piece_bytes = PIECE_BYTES if os.get_blocking(self._file) else None
+            if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
                 self._reader = select.poll()
                 self._reader.register(self._file, select.POLLOUT)
 
