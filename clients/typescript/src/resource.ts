@@ -1,7 +1,7 @@
 /** What all parts of the API share: reading records, walking lists, making idempotency keys. */
 
 import { type Decode, decodeBody, Undecodable } from "./decoding.ts";
-import { ApiError, OuselError, ServerError, Throttled, UnexpectedAnswer } from "./errors.ts";
+import { ApiError, isTemporary, OuselError, UnexpectedAnswer } from "./errors.ts";
 import type { Answer, Request } from "./exchange.ts";
 import { type Page, page } from "./records.ts";
 import type { IdempotencyConflict } from "./refusals.ts";
@@ -76,8 +76,7 @@ export function decodeAnswer<Value>(decode: Decode<Value>, answer: Answer): Valu
  * whether it was used for the same request: the caller keeps the key and tries again.
  */
 export function conflictOrDoubt(conflict: IdempotencyConflict, failure: unknown): unknown {
-  const mayPass = failure instanceof ServerError || failure instanceof Throttled;
-  if (failure instanceof ApiError && !mayPass) {
+  if (failure instanceof ApiError && !isTemporary(failure)) {
     conflict.cause = failure;
     return conflict;
   }

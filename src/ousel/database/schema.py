@@ -159,15 +159,15 @@ async def _migrate_postgres(url: str) -> None:
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=connect)
     try:
-        for _ in range(MIGRATION_TRIES - 1):
+        for attempt in range(MIGRATION_TRIES):
+            if attempt:
+                await asyncio.sleep(MIGRATION_PAUSE_SECONDS)
             if await _try_to_migrate(engine):
                 return
-            await asyncio.sleep(MIGRATION_PAUSE_SECONDS)
-        if not await _try_to_migrate(engine):
-            raise DatabaseUnavailable(
-                "The database cannot be migrated: another session, such as a backup, has locked a"
-                " table. Nothing was changed."
-            )
+        raise DatabaseUnavailable(
+            "The database cannot be migrated: another session, such as a backup, has locked a"
+            " table. Nothing was changed."
+        )
     finally:
         await engine.dispose()
 

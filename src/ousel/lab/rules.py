@@ -223,8 +223,8 @@ def plan_call(name: RehearsalName, call: RecordedCall, earlier: Sequence[Recorde
         return Plan(disturbance=disturbance if disturbs else None)
     if name in _REVOKED_PREFIXES:
         return _plan_revocation(_REVOKED_PREFIXES[name], call, earlier)
-    is_list = call.operation == "listTransfers" and not call.is_oldest_first
-    if name == "page-shifts" and is_list:
+    can_shift = call.operation == "listTransfers" and not call.is_oldest_first
+    if name == "page-shifts" and can_shift:
         return Plan(event="shortened" if call.cursor is None else "shifted")
     if name in ("paid-in-last-second", "charge-expires") and call.operation in ASKS:
         return _plan_outcome("paid" if name == "paid-in-last-second" else "expired", earlier)

@@ -52,7 +52,7 @@ class MailSender:
     async def send_due(self) -> None:
         """Send all messages that are due.
 
-        Stop if the server cannot be reached, or has refused many messages: the next call goes on.
+        Stop if the server cannot be reached, or has refused many messages. The next call continues.
         """
         failures = 0
         while failures < FAILURES_MAX and (mail := await self._claim()) is not None:
@@ -68,7 +68,7 @@ class MailSender:
         return await self._database.write(lambda each: store.claim(each, now, until))
 
     async def _send(self, mail: Mail) -> NotSent | None:
-        """Send a claimed message and record the outcome; return why it was not sent, if so."""
+        """Send a claimed message and record the outcome; return None if it was sent."""
         sending = asyncio.ensure_future(self._client.send(mail, DELIVERY_SECONDS_MAX))
         try:
             await asyncio.wait({sending})

@@ -27,7 +27,7 @@ _NOT_IN_PLAIN_ADDRESS: Final = frozenset('<>()[]\\,;:"')
 class NotSent(Exception):
     """The server did not accept the message; `is_refused` if it says that it never will.
 
-    `may_accept_others` if the reason is this message alone: the server can be reached.
+    `may_accept_others` says that the reason is this message alone, so that others may be accepted.
     """
 
     def __init__(

@@ -68,9 +68,9 @@ class LogOutput:
 
 
 def _open_again(pipe: int) -> int:
-    """Open a pipe so that our own writes, and nobody else's, never wait; else return it as it is.
+    """Open a pipe a second time, so that writes of this process alone do not wait.
 
-    A container's pipe may belong to another user, who alone may open it again.
+    If that is refused, return the pipe itself: in a container, it may belong to another user.
     """
     try:
         return os.open(f"/proc/self/fd/{pipe}", os.O_WRONLY | os.O_NONBLOCK)
