@@ -140,6 +140,17 @@ async def test_an_action_asks_for_a_code_and_then_continues(
     assert not is_asked(await issue(partner))  # the check counts for what follows
 
 
+async def test_a_form_with_a_code_that_is_sent_twice_takes_effect_once(partner: Partner) -> None:
+    """A reload shows the same key again, and the code that was used up is no failed attempt."""
+    asked = await issue(partner)
+    form = form_with(asked.text, "Continue")
+    fields = form.pressed("Continue", {"identity_code": partner.code})
+    first, second = [await partner.visitor.send(form, fields) for _ in range(2)]
+
+    assert shown_key(first) == shown_key(second)
+    assert "Failed attempt" not in (await partner.visitor.get("/settings/history")).text
+
+
 async def test_turning_a_factor_on_asks_for_the_password(portal: Portal, ada: Visitor) -> None:
     """Before the secret is shown, and again before it is accepted if that is later."""
     shown = secret_of((await ada.get("/settings/two-factor")).text, "factor-secret")

@@ -62,9 +62,14 @@ class IdentityCheckPages:
         )
 
     async def check(self, visit: Visit) -> Visit:
-        """Check the password, code or passkey in the form, if there is one."""
+        """Check the password, code or passkey in the form, if there is one and it is needed.
+
+        A form that is sent twice contains a code that was used up by the first time.
+        """
+        if visit.person is None or visit.person.is_recently_checked:
+            return visit
         for way, field in FIELDS.items():
-            if visit.person is None or field not in visit.form:
+            if field not in visit.form:
                 continue
             try:
                 is_right = await self._identity_checks.check(
