@@ -117,6 +117,16 @@ def test_an_overlap_of_zero_ends_the_old_key_at_once(operator: Operator) -> None
     assert operator.get("/me", rotated["key"]).status_code == 200
 
 
+def test_a_key_that_was_rotated_or_revoked_is_not_rotated_again(operator: Operator) -> None:
+    """So a command that is run twice, or after a revocation, leaves no key that nobody knows."""
+    client_id, first = _app(operator)
+    renewed = operator.run("key", "rotate", first, "--json").json["key"]
+    operator.run("key", "revoke", renewed)
+    for key in (first, renewed):
+        assert_fails(operator.run("key", "rotate", key), "already been rotated or revoked")
+    assert len(operator.run("key", "list", client_id, "--json").json) == 2
+
+
 def test_an_invalid_overlap_is_refused(operator: Operator) -> None:
     """Negative, more than 30 days, or not a number: nothing is rotated."""
     client_id, first = _app(operator)

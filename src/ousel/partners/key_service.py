@@ -137,9 +137,7 @@ class KeyService:
             if repeated is not None:
                 return repeated
             key = await own_key(transaction, app, handle)
-            if key.stored_end is not None:
-                raise InvalidField("This key has already been rotated or revoked.", param="handle")
-            if overlap_seconds > 0:
+            if overlap_seconds > 0 and key.stored_end is None:
                 await self._check_limit(transaction, app, param="handle")
             issued = await service.rotate_key(
                 transaction, key, overlap_seconds, secret, self._clock

@@ -7,7 +7,7 @@ import msgspec
 
 from ousel.database.port import Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
-from ousel.kernel.errors import Refusal
+from ousel.kernel.errors import InvalidField, Refusal
 from ousel.kernel.ids import (
     HANDLE_CHARACTERS,
     handle_of,
@@ -176,6 +176,8 @@ async def rotate_key(
 ) -> IssuedKey:
     """Replace a key with a new one; the old key stays valid for the overlap."""
     overlap = rules.parse_overlap_seconds(overlap_seconds) * MICROS_PER_SECOND
+    if key.stored_end is not None:
+        raise InvalidField("This key has already been rotated or revoked.", param="handle")
     app = await app_by_id(transaction, key.app_id)
     if overlap:
         await store.end_key(transaction, key, clock() + overlap)

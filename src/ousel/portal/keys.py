@@ -73,7 +73,7 @@ class KeyPages:
             visit.path["client_id"],
             visit.path["handle"],
             int(overlap),
-            repeatable_request(visit, self._cookies),
+            repeatable_request(visit, self._cookies, overlap),
             event_source(visit),
         )
         return await self._show_issued(visit, issuing)
