@@ -3,9 +3,12 @@
 import asyncio
 from collections import Counter
 
+import msgspec
+
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
-from ousel.oauth import service
+from ousel.oauth import service, store
+from ousel.oauth.rules import Token
 from ousel.oauth.service import AppConnection
 from ousel.partners.store import remove_app
 from tests.oauth.consents import Consent, bearer
@@ -45,14 +48,48 @@ async def test_a_connection_shows_all_that_the_app_may_read(
 
     assert before is None
     assert allowed is not None
-    assert (allowed.app_name, allowed.scopes) == (consent.app.name, ("balance",))
+    assert (allowed.app_name, list(allowed.scope_ends)) == (consent.app.name, ["balance"])
     assert first is not None
-    assert allowed.ends_at >= first.ends_at  # when the token of this code expires at the latest
+    # The code counts as the token that it may become.
+    assert allowed.scope_ends["balance"] >= first.scope_ends["balance"]
     assert second is not None
-    assert (first.app_name, first.scopes) == (consent.app.name, ("balance",))
-    assert second.scopes == ("profile", "balance")
+    assert (first.app_name, list(first.scope_ends)) == (consent.app.name, ["balance"])
+    assert list(second.scope_ends) == ["profile", "balance"]
     assert second.connected_at == first.connected_at
-    assert second.ends_at >= first.ends_at
+    assert second.scope_ends["balance"] == first.scope_ends["balance"]
+    assert second.scope_ends["profile"] > second.scope_ends["balance"]
+
+
+async def test_every_app_is_listed_however_often_others_were_allowed(database: Database) -> None:
+    """An app cannot be hidden behind a thousand grants of another one."""
+    consent = await Consent.of_new_people(database)
+    other = await Consent.of_new_people(database)
+    hidden = Consent(database, other.app, other.key, consent.user)
+    now = system_clock()
+    token = Token(
+        account_id=consent.user.id,
+        handle="",
+        hash="",
+        app_account_id=consent.app.account_id,
+        app_id=consent.app.id,
+        scope="balance",
+        code_handle="",
+        created_at=now - 1,
+        expires_at=now + 10**9,
+        last_used_at=None,
+    )
+    rows = [
+        msgspec.structs.astuple(msgspec.structs.replace(token, handle=f"h{number}"))
+        for number in range(1_001)
+    ]
+    await database.write(lambda transaction: transaction.insert(store.TOKENS, rows))
+    await hidden.code(scope="profile")
+
+    assert await connection_of(hidden) is not None
+    found = await database.read(
+        lambda transaction: service.list_connections(transaction, consent.user.id, now)
+    )
+    assert [each.app_id for each in found] == [consent.app.id, hidden.app.id]
 
 
 async def test_disconnecting_ends_tokens_and_codes_at_once(

@@ -6,7 +6,8 @@ import pytest
 
 from ousel.accounts.service import find_account
 from ousel.database.port import Database
-from ousel.kernel.clock import timestamp
+from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
+from ousel.oauth.rules import TOKEN_SECONDS
 from tests.oauth.consent_steps import connect_app, connect_path, count_codes, decide, new_person
 from tests.oauth.consents import REDIRECT_URI, Consent, bearer
 from tests.support.accounts import app_with_key
@@ -59,14 +60,22 @@ async def test_new_scopes_are_marked_on_the_page(portal: Portal, consent: Consen
 
 
 async def test_scopes_granted_before_are_listed(portal: Portal, consent: Consent) -> None:
-    """An app that asks for less than it has still has it, and the page says so."""
+    """An app that asks for less than it has still has it, and the page says until when.
+
+    Later consent to something else does not change that.
+    """
     _, visitor = await new_person(portal)
     await connect_app(portal, consent, visitor, scope="balance")
+    first_end = timestamp(portal.clock() + TOKEN_SECONDS * MICROS_PER_SECOND)
+    portal.clock.advance(seconds=3600)
+    await connect_app(portal, consent, visitor, scope="profile")
 
     page = (await visitor.get(connect_path(consent, scope="profile"))).text
-    besides = page.partition("It can already read this, until")[2]
+    besides = page.partition("It can already read this:")[2]
 
-    assert f"<li>{BALANCE}</li>" in besides
+    assert f"<li>{BALANCE}<br>" in besides
+    assert first_end in besides.partition("</ul>")[0]
+    assert first_end in (await visitor.get("/connections")).text
     assert PROFILE not in besides
 
 

@@ -58,13 +58,13 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """What lets an app read an account: a valid token, or a code that it has yet to exchange."""
+    """An app's valid tokens, and codes that it has yet to exchange, with the same scope."""
 
     app_id: str
     app_name: str
     scope: str
-    created_at: int
-    expires_at: int
+    first_created_at: int
+    last_expires_at: int
     last_used_at: int | None
 
 

@@ -31,10 +31,9 @@ class AppConnection(msgspec.Struct, frozen=True, kw_only=True):
 
     app_id: str
     app_name: str
-    scopes: tuple[str, ...]
+    scope_ends: dict[str, int]  # until when the app can read each scope
     connected_at: int
     last_used_at: int | None
-    ends_at: int
 
 
 class TokenService:
@@ -208,13 +207,15 @@ async def _code(transaction: Transaction, secret: str) -> Code | None:
 
 
 def _connection(grants: list[Grant]) -> AppConnection:
-    held = {scope for grant in grants for scope in grant.scope.split(" ")}
+    ends: dict[str, int] = {}
+    for grant in grants:
+        for scope in grant.scope.split(" "):
+            ends[scope] = max(ends.get(scope, 0), grant.last_expires_at)
     first = grants[0]
     return AppConnection(
         app_id=first.app_id,
         app_name=first.app_name,
-        scopes=tuple(scope for scope in rules.SCOPES if scope in held),
-        connected_at=first.created_at,
+        scope_ends={scope: ends[scope] for scope in rules.SCOPES if scope in ends},
+        connected_at=first.first_created_at,
         last_used_at=max(grant.last_used_at or 0 for grant in grants) or None,
-        ends_at=max(grant.expires_at for grant in grants),
     )

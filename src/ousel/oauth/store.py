@@ -10,8 +10,6 @@ from ousel.database.statements import Statement, Table, deletion_of_oldest
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.oauth.rules import TOKEN_SECONDS, Code, Grant, Token
 
-GRANTS_LISTED_MAX: Final = 1_000
-
 _TOKEN_MICROS: Final = TOKEN_SECONDS * MICROS_PER_SECOND
 
 CODES: Final = Table(
@@ -70,17 +68,17 @@ TOKENS_BY_HANDLE: Final = Statement(
     " WHERE user_tokens.handle = ANY(:handles)",
 )
 GRANTS_OF_ACCOUNT: Final = Statement(
-    "the valid tokens and unused codes of an account with the names of their apps, oldest first",
-    "SELECT grants.app_id, apps.name, grants.scope,"
-    " grants.created_at, grants.expires_at, grants.last_used_at FROM ("
-    "SELECT app_account_id, app_id, handle, scope, created_at, expires_at, last_used_at"
+    "the valid tokens and unused codes of an account by app and scope, oldest first",
+    "SELECT grants.app_id, apps.name, grants.scope, MIN(grants.created_at) AS first_created_at,"
+    " MAX(grants.expires_at), MAX(grants.last_used_at) FROM ("
+    "SELECT app_account_id, app_id, scope, created_at, expires_at, last_used_at"
     " FROM user_tokens WHERE account_id = :account_id AND expires_at > :now UNION ALL "
     # The token that the code is exchanged for will expire later than the code.
-    f"SELECT app_account_id, app_id, handle, scope, created_at, expires_at + {_TOKEN_MICROS}, NULL"
+    f"SELECT app_account_id, app_id, scope, created_at, expires_at + {_TOKEN_MICROS}, NULL"
     " FROM authorization_codes"
     " WHERE account_id = :account_id AND expires_at > :now AND used_at IS NULL) AS grants"
     " JOIN apps ON apps.account_id = grants.app_account_id AND apps.id = grants.app_id"
-    " ORDER BY grants.created_at, grants.handle LIMIT :limit",
+    " GROUP BY grants.app_id, apps.name, grants.scope ORDER BY first_created_at, grants.app_id",
 )
 COUNT_USERS_OF_APP: Final = Statement(
     "how many accounts have a valid token with an app",
@@ -146,10 +144,8 @@ async def tokens_by_handle(transaction: Transaction, handles: Collection[str]) -
 
 
 async def grants_of_account(transaction: Transaction, account_id: str, now: int) -> list[Grant]:
-    """Return the valid tokens and unused codes of an account, oldest first."""
-    rows = await transaction.fetch(
-        GRANTS_OF_ACCOUNT, account_id=account_id, now=now, limit=GRANTS_LISTED_MAX
-    )
+    """Return what lets apps read an account, oldest first."""
+    rows = await transaction.fetch(GRANTS_OF_ACCOUNT, account_id=account_id, now=now)
     return [Grant(*row) for row in rows]
 
 
