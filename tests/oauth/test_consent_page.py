@@ -150,6 +150,7 @@ async def test_the_page_cannot_be_framed(portal: Portal, consent: Consent) -> No
     [
         ("https://shop.example/return", "form-action 'self' https:"),
         ("http://[::1]:8080/return", "form-action 'self' https: http:"),
+        ("HTTP://[::1]:8080/return", "form-action 'self' https: http:"),
     ],
 )
 async def test_the_policy_allows_the_app_s_own_redirects(

@@ -95,7 +95,7 @@ def _form_target_schemes(redirect_uri: str) -> str:
     """Return the form-action sources of the page's Content-Security-Policy."""
     # Browsers apply form-action to the app's own redirects as well. Allowing only the redirect
     # URI's host would block apps that redirect again after they have taken the code.
-    return "https: http:" if redirect_uri.startswith("http:") else "https:"
+    return "https: http:" if redirect_uri[:5].lower() == "http:" else "https:"
 
 
 def _to_sign_in(visit: Visit) -> Answer:
