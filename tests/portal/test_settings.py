@@ -42,6 +42,14 @@ async def test_each_session_is_listed_and_can_be_ended(portal: Portal, ada: Visi
     assert await ada.is_signed_in()
 
 
+async def test_without_mail_the_settings_promise_no_messages(ada: Visitor) -> None:
+    """They lead to the events instead, and there is nothing to choose."""
+    page = (await ada.get("/settings")).text
+    assert "This server sends no mail." in page
+    assert "send a message" not in page
+    assert 'name="money"' not in page
+
+
 async def test_nobody_ends_anothers_session(portal: Portal, ada: Visitor) -> None:
     """The name of a session counts only for its own account."""
     eve = await portal.person("eve", "203.0.113.5")

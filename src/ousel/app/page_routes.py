@@ -58,7 +58,11 @@ def _sandbox_pages(services: Services, settings: Settings, pages: PageRenderer) 
 def _people_pages(services: Services, pages: PageRenderer, cookies: Cookies) -> list[PageRoute]:
     """Return the pages for signing in, for the settings of an account and for its connections."""
     account_settings = SettingsPages(
-        pages, services.account_settings, services.sign_in, services.second_factors
+        pages,
+        services.account_settings,
+        services.sign_in,
+        services.second_factors,
+        accepts_mail=services.outbox.accepts_mail,
     )
     return [
         *SignInPages(pages, services.sign_in, services.passkey_sign_in, cookies).routes(),

@@ -60,12 +60,15 @@ class SettingsPages:
         settings: AccountSettingsService,
         sign_in: SignInService,
         second_factors: SecondFactorService,
+        *,
+        accepts_mail: bool,
     ) -> None:
         """Read and change settings with these services."""
         self._pages = pages
         self._settings = settings
         self._sign_in = sign_in
         self._second_factors = second_factors
+        self._accepts_mail = accepts_mail
 
     def routes(self) -> list[PageRoute]:
         """Return the routes of settings."""
@@ -160,6 +163,7 @@ class SettingsPages:
             visit,
             refusal=refusal,
             view=await self._settings.read(visit.signed_in.account_id),
+            accepts_mail=self._accepts_mail,
             event_labels=EVENT_LABELS,
         )
 
