@@ -55,6 +55,17 @@ async def test_a_forgotten_password_is_replaced_by_a_link(sandbox: Portal, grace
     assert "Send a link</button>" in again.text
 
 
+async def test_a_password_is_set_while_another_account_is_signed_in(
+    sandbox: Portal, grace: Visitor
+) -> None:
+    """The page says that it is set, and offers to sign in with it."""
+    path = await ask_for_link(sandbox, "grace")
+    eve = await sandbox.person("eve")
+    done = await eve.press(path, "Set password", new_password=NEW_PASSWORD)
+    assert "Your new password is set." in (await eve.get(done.headers["location"])).text
+    assert not await grace.is_signed_in()
+
+
 async def test_the_answer_is_the_same_whether_the_account_exists(
     sandbox: Portal, grace: Visitor
 ) -> None:

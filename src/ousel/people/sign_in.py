@@ -25,6 +25,7 @@ from ousel.people.second_factor import SecondFactorService, has_second_factor
 from ousel.resets import service as resets
 
 COOKIE_SECONDS_MIN: Final = 3600
+SIGN_IN_ENDED: Final = "The sign-in took too long, or was finished before: begin again."
 
 
 class WrongPassword(Refusal):
@@ -156,7 +157,7 @@ class SignInService:
         for session in found:
             if session.stage == "awaits_code" and session.is_valid_at(now):
                 return session.account_id
-        raise WrongPassword("The sign-in took too long: begin again.")
+        raise WrongPassword(SIGN_IN_ENDED)
 
     async def finish_waiting_sign_in(
         self,
@@ -170,7 +171,7 @@ class SignInService:
         # Wait for a concurrent change of the password, which ends this sign-in.
         await accounts.lock_password_hash(transaction, account_id)
         if not await store.end_session(transaction, account_id, secret_hash(secret)):
-            raise WrongPassword("The sign-in took too long: begin again.")
+            raise WrongPassword(SIGN_IN_ENDED)
         return await self.complete_sign_in(transaction, account_id, source, detail)
 
     async def complete_sign_in(

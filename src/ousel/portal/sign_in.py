@@ -104,7 +104,8 @@ class SignInPages:
 
     async def show_sign_in(self, visit: Visit) -> Answer:
         """Show the sign-in form."""
-        if visit.person is not None:
+        has_new_password = visit.query.get("done") == "password"  # maybe of another account
+        if visit.person is not None and not has_new_password:
             return see_other(_next_of(visit))
         return self._sign_in_page(visit)
 
@@ -122,6 +123,8 @@ class SignInPages:
 
     async def show_code(self, visit: Visit) -> Answer:
         """Ask for a code or a passkey, after the password."""
+        if visit.person is not None:
+            return see_other(_next_of(visit))
         return await self._code_page(visit)
 
     async def enter_code(self, visit: Visit) -> Answer:
@@ -192,7 +195,7 @@ class SignInPages:
     async def _code_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
         pending = self._cookies.session(visit.headers) or ""
         step = await self._passkeys.second_step(pending)
-        if step is None:  # no password was given, or too long ago
+        if step is None:  # no password was given, or too long ago, or the sign-in is finished
             return self._sign_in_page(visit)
         return self._form("portal/code.html", visit, refusal, step=step)
 
