@@ -309,6 +309,9 @@ async def test_the_page_of_a_deleted_app_shows_its_owners_name(portal_shop: Port
     await owner.visitor.press_and_confirm(f"/apps/{app.id}", "Delete app")
 
     assert "<h1>Still Here Ltd</h1>" in await checkout_page(portal_shop.portal.visitor(), charge)
+    own = await checkout_page(owner.visitor, charge)
+    assert "Its app was deleted" in own
+    assert app.id not in own
 
 
 async def test_checkout_cannot_be_framed_or_cached(portal_shop: PortalShop) -> None:

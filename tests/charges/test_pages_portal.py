@@ -86,11 +86,12 @@ async def test_an_invalid_filter_is_explained(portal_shop: PortalShop) -> None:
     app = await owner.app("Shop")
     charge = await owner.charge(app)
 
-    for query in ("?status=lost", "?cursor=bm9uZQ"):
+    for query in ("?status=lost", "?cursor=bm9uZQ", "?status=paid&cursor=bm9uZQ"):
         answer = await owner.visitor.get(f"/apps/{app.id}/charges{query}")
         assert answer.status_code == 400
         assert 'role="alert"' in answer.text
         assert charge.id in answer.text
+        assert " selected>" not in answer.text  # the list is not filtered
 
 
 async def test_a_charge_shows_its_history(portal_shop: PortalShop) -> None:

@@ -12,6 +12,7 @@ from ousel.database.port import Database, Transaction
 from ousel.ledger.history import entry_of_transfer
 from ousel.ledger.refusals import AccountFrozen, InsufficientBalance, SameAccount
 from ousel.ledger.rules import Account, Entry, recipient_refusal, transfer_refusal
+from ousel.partners.rules import App
 from ousel.partners.service import find_app
 from ousel.transfers.receipts import ReceiptService
 
@@ -39,9 +40,14 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     """A charge, the merchant who asks for it, and the viewer of the page."""
 
     charge: Charge
-    app_name: str
+    app: App | None  # None if it was deleted
     merchant: Account
     viewer: Account | None
+
+    @property
+    def app_name(self) -> str:
+        """Return whom the payer pays."""
+        return _app_name(self.app, self.merchant)
 
     @property
     def state(self) -> CheckoutState:
@@ -97,7 +103,7 @@ class CheckoutService:
                 viewer = await accounts.account_by_id(transaction, viewer_id)
             return Checkout(
                 charge=charge,
-                app_name=await _app_name(transaction, charge, merchant),
+                app=await find_app(transaction, charge.app_id),
                 merchant=merchant,
                 viewer=viewer,
             )
@@ -114,7 +120,7 @@ class CheckoutService:
             merchant = await accounts.account_by_id(transaction, charge.account_id)
             return Receipt(
                 charge=charge,
-                app_name=await _app_name(transaction, charge, merchant),
+                app_name=_app_name(await find_app(transaction, charge.app_id), merchant),
                 merchant=merchant,
                 payer=await accounts.account_by_id(transaction, payer_id),
                 entry=await _payment_entry(transaction, charge, viewer_id),
@@ -142,7 +148,6 @@ async def _payment_entry(transaction: Transaction, charge: Charge, account_id: s
     return await entry_of_transfer(transaction, account_id, charge.transfer_id, charge.paid_at)
 
 
-async def _app_name(transaction: Transaction, charge: Charge, merchant: Account) -> str:
-    """Return the name of the charge's app, or the name of the merchant if the app was deleted."""
-    app = await find_app(transaction, charge.app_id)
+def _app_name(app: App | None, merchant: Account) -> str:
+    """Return the name of the app, or the name of the merchant if the app was deleted."""
     return merchant.display_name if app is None else app.name

@@ -61,7 +61,9 @@ class ChargePages:
             "charges": shown,
             "next_cursor": cursor_at(position_of_charge(shown[-1])) if found[PAGE_CHARGES:] else "",
             "filters": {
-                name: visit.query[name] for name in ("status", "reference") if visit.query.get(name)
+                name: visit.query[name]
+                for name in ("status", "reference")
+                if visit.query.get(name) and refusal is None
             },
             "statuses": STATUSES,
         }
