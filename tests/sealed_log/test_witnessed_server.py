@@ -16,7 +16,9 @@ from ousel.sealed_log.notes import COSIGNATURE, SigningKey, VerifierKey, parse_v
 from ousel.sealed_log.receipt_check import check_receipt
 from ousel.sealed_log.remote import RemoteLog
 from ousel.sealed_log.witness_server import Witness, serve_witness
+from tests.cli.commands import assert_fails, ousel_process
 from tests.support.accounts import partner, unique_name
+from tests.support.engines import Engine, Engines
 from tests.support.ports import free_port
 from tests.support.server import Server
 from tests.support.waiting import wait_until
@@ -79,11 +81,16 @@ async def test_receipts_have_the_cosignature_of_a_witness(
         assert [each.signed_at for each in audited.cosignatures] == [1_700_000_000]
 
 
-@pytest.mark.one_engine
-def test_a_malformed_list_of_witnesses_is_refused_in_one_line(database_url: str) -> None:
-    """The server does not start, and says which setting is wrong."""
-    with (
-        pytest.raises(AssertionError, match="OUSEL_WITNESSES must be a list"),
-        Server(database_url, OUSEL_WITNESSES="nonsense"),
-    ):
+def test_a_malformed_list_of_witnesses_is_refused_in_one_line(
+    engines: Engines, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server ends before it sets the database's mode, however many processes it was to have."""
+    url = engines.fresh_url(engine, tmp_path)
+    command = ["serve", "--sandbox", f"--port={free_port()}"]
+    if engine != "sqlite":
+        command.append("--workers=2")
+    monkeypatch.setenv("OUSEL_WITNESSES", "nonsense")
+    assert_fails(ousel_process(*command, database=url), "OUSEL_WITNESSES must be a list")
+    monkeypatch.delenv("OUSEL_WITNESSES")
+    with Server(url):  # it is live: the sandbox did not set the mode
         pass

@@ -23,6 +23,7 @@ from ousel.observation.telemetry import check_tracing
 from ousel.people.factor_secrets import FactorSecrets
 from ousel.people.secret_file import secret_file_of
 from ousel.sealed_log.keys import KeyHolder
+from ousel.sealed_log.log import witnesses_of
 from ousel.sealed_log.published import CheckpointRecorder
 
 DRAIN_SECONDS_MAX: Final = 30
@@ -46,6 +47,7 @@ async def prepare_database(settings: Settings, port: int, workers: int) -> None:
     if embedded and workers > 1:
         fail("an SQLite database is served by one process: use PostgreSQL for more workers")
     _check_observation(settings, port, workers)
+    witnesses_of(settings)  # fails here if they are malformed, not in each worker
     async with open_database(settings.database_url) as database:
         version = await schema.schema_version(database, settings.database_url)
         if embedded and not schema.is_supported(version):

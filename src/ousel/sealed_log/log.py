@@ -21,7 +21,7 @@ class SealedLog:
         self, settings: Settings, database: Database, queue: PostingQueue, clock: Clock
     ) -> None:
         """Create the parts, without reading anything yet."""
-        witnesses = _witnesses(settings.witnesses or "")
+        witnesses = witnesses_of(settings)
         self.witness_keys = [each.key for each in witnesses]
         self.key = KeyHolder(settings)
         self.notifier = LogNotifier(database)
@@ -31,9 +31,10 @@ class SealedLog:
         self.cosignings = [Cosigning(database, clock, self.reader, each) for each in witnesses]
 
 
-def _witnesses(text: str) -> list[WitnessAddress]:
+def witnesses_of(settings: Settings) -> list[WitnessAddress]:
+    """Return the witnesses that the settings name, or raise SettingError."""
     try:
-        return parse_witnesses(text)
+        return parse_witnesses(settings.witnesses or "")
     except NoteRefused as error:
         raise SettingError(
             f"OUSEL_WITNESSES must be a list such as VKEY https://…, VKEY https://…: {error}."
