@@ -157,6 +157,20 @@ def test_a_backup_overwrites_nothing(database_url: str, tmp_path: Path) -> None:
     assert file.read_text() == "precious"
 
 
+@pytest.mark.one_engine
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_root_restores_for_the_owner_of_the_folder(database_url: str, tmp_path: Path) -> None:
+    """The server usually runs as another user, who must be able to open the file."""
+    file = tmp_path / "books.backup"
+    assert ousel("backup", str(file), database=database_url).exit_code == 0
+    folder = tmp_path / "state"
+    folder.mkdir()
+    os.chown(folder, 10_001, 10_002)
+    assert ousel("restore", str(file), database=str(folder / "new.db")).exit_code == 0
+    owners = {(each.stat().st_uid, each.stat().st_gid) for each in folder.iterdir()}
+    assert owners == {(10_001, 10_002)}
+
+
 def test_a_backup_is_restored_into_an_empty_database_only(
     database_url: str, tmp_path: Path
 ) -> None:

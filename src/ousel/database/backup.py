@@ -52,7 +52,11 @@ def restore(url: str, source: Path) -> None:
         options = ("--exit-on-error", "--single-transaction", "--no-owner")
         _run("pg_restore", url, *options, str(source.absolute()))
     else:
-        _copy_sqlite(source, sqlite_path(url))
+        target = sqlite_path(url).absolute()
+        _copy_sqlite(source, target)
+        if os.geteuid() == 0:  # the server that will use the file usually runs as another user
+            folder = target.parent.stat()
+            os.chown(target, folder.st_uid, folder.st_gid)
 
 
 @contextmanager
