@@ -85,8 +85,11 @@ async def test_a_status_is_set(database: Database) -> None:
         assert found[ada.id].status == status
 
 
-async def test_entries_are_counted_by_the_accounts(database: Database) -> None:
-    """The progress bar of `ousel verify` uses this count."""
+async def test_entries_are_counted_by_the_accounts(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Page by page, to the end or until there are enough."""
+    monkeypatch.setattr(journal, "ACCOUNTS_COUNTED_AT_ONCE", 1)
     assert await database.read(journal.count_entries) == 0
     ada = await person(database, "ada", "1")
     await person(database, "bob")
@@ -94,6 +97,7 @@ async def test_entries_are_counted_by_the_accounts(database: Database) -> None:
     await queue.post(posting(ada.id, "@bob"))
 
     assert await database.read(journal.count_entries) == 4
+    assert await database.read(partial(journal.count_entries, enough=2)) in {2, 3}
 
 
 @pytest.mark.parametrize(

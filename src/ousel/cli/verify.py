@@ -76,8 +76,8 @@ def _verify_since(database: str | None, path: Path) -> dict[str, int]:
 async def _verify_with_progress_bar(
     transaction: Transaction, older: LastEntries, log_key: LogKey | None
 ) -> tuple[VerifiedTotals, dict[str, int]]:
-    total = await journal.count_entries(transaction)
     with _progress_bar() as progress:
+        total = None if progress.disable else await journal.count_entries(transaction)
         bar = progress.add_task("entries", total=total)
         return await verify_everything(
             transaction, lambda done: progress.update(bar, completed=done), older, log_key

@@ -1,6 +1,7 @@
 """The rows of the ledger: accounts, their identifiers, and their entries."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,8 @@ from ousel.ledger.rules import (
     Status,
     UsedIdempotencyKeys,
 )
+
+ACCOUNTS_COUNTED_AT_ONCE: Final = 10_000
 
 ACCOUNTS: Final = Table(
     "accounts",
@@ -138,8 +141,9 @@ ENTRIES_IN_ORDER: Final = Statement(
 )
 
 COUNT_ENTRIES: Final = Statement(
-    "the number of entries, from the sequences of all accounts",
-    "SELECT CAST(COALESCE(SUM(sequence), 0) AS BIGINT) FROM accounts",
+    "the number of entries of the accounts after a given one, and the last of these accounts",
+    "SELECT CAST(COALESCE(SUM(sequence), 0) AS BIGINT), MAX(id) FROM"
+    " (SELECT id, sequence FROM accounts WHERE id > :after ORDER BY id LIMIT :limit) AS page",
 )
 
 
@@ -326,10 +330,20 @@ async def entries_after(
     return _entries(rows)
 
 
-async def count_entries(transaction: Transaction) -> int:
-    """Return the number of entries, which is the sum of the accounts' sequences."""
-    rows = await transaction.fetch(COUNT_ENTRIES)
-    return int(rows[0][0])
+async def count_entries(transaction: Transaction, enough: float = inf) -> int:
+    """Return the number of entries, which is the sum of the accounts' sequences.
+
+    Read the accounts in pages, since one statement for millions of accounts would be ended for
+    taking too long. Stop at `enough` entries.
+    """
+    count = 0
+    last: str | None = ""
+    while last is not None and count < enough:
+        [(entries, last)] = await transaction.fetch(
+            COUNT_ENTRIES, after=last, limit=ACCOUNTS_COUNTED_AT_ONCE
+        )
+        count += entries
+    return count
 
 
 async def write_movements(

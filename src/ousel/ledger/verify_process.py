@@ -48,7 +48,9 @@ _decode: Final = msgspec.msgpack.Decoder(_Page).decode
 
 async def needs_two_processes(transaction: Transaction) -> bool:
     """Return whether the ledger is large, and this machine has several cores."""
-    return (os.cpu_count() or 1) > 1 and await journal.count_entries(transaction) >= ENTRIES_MIN
+    if (os.cpu_count() or 1) == 1:
+        return False
+    return await journal.count_entries(transaction, enough=ENTRIES_MIN) >= ENTRIES_MIN
 
 
 async def verify_in_two_processes(
