@@ -9,7 +9,7 @@ import pytest
 
 from ousel.database.addresses import is_postgres
 from ousel.people.rules import CODE_STEP_SECONDS
-from tests.cli.commands import ousel, ousel_process
+from tests.cli.commands import assert_fails, ousel, ousel_process
 from tests.support.portal import Portal, open_portal
 from tests.support.raw_sql import RawSql
 from tests.support.visitor import Visitor
@@ -54,6 +54,19 @@ def test_postgresql_needs_the_setting(postgres_url: str) -> None:
         assert refused.exit_code == 1
         assert refused.errors.startswith("ousel: OUSEL_SECRET_FILE must be set")
         assert refused.errors.count("\n") == 1
+
+
+def test_a_file_that_cannot_be_written_is_named(database_url: str, tmp_path: Path) -> None:
+    """It is not taken for a database that cannot be reached."""
+    file = tmp_path / "secret"
+    run("secret", "create", database=database_url, file=file)
+    before = file.read_bytes()
+    with file.open() as opened:  # in the folder of descriptors, nobody can create a file
+        path = Path(f"/dev/fd/{opened.fileno()}")
+        environment = os.environ | {"OUSEL_SECRET_FILE": str(path)}
+        refused = ousel("secret", "rotate", database=database_url, environment=environment)
+    assert_fails(refused, f"{path} cannot be written")
+    assert file.read_bytes() == before
 
 
 def test_a_key_is_rotated_in_one_step_or_two(database_url: str, tmp_path: Path) -> None:

@@ -110,7 +110,10 @@ class SecretFile:
     def _replace(self, keys: Iterable[bytes]) -> None:
         """Write the file anew."""
         path = self._require_path()
-        _write(path, keys, replaces=True)
+        try:
+            _write(path, keys, replaces=True)
+        except OSError as error:  # within a transaction, it would look like a lost connection
+            raise SecretFileUnusable(f"{path} cannot be written: {error.strerror}.") from error
         self._read(path)
 
     def _read(self, path: Path) -> dict[str, bytes]:
