@@ -14,7 +14,13 @@ from ousel.kernel.observers import NO_OBSERVER
 from ousel.mail import sender as sender_module
 from ousel.mail import store
 from ousel.mail.outbox import KEPT_DAYS, Outbox
-from ousel.mail.rules import PAUSE_SECONDS_MAX, REFUSED_ATTEMPTS_MAX, Letter, OutboxFigures
+from ousel.mail.rules import (
+    PAUSE_SECONDS_MAX,
+    REFUSED_ATTEMPTS_MAX,
+    SENDING_DAYS_MAX,
+    Letter,
+    OutboxFigures,
+)
 from ousel.mail.sender import CLAIM_SECONDS, FAILURES_MAX, MailSender
 from ousel.mail.smtp import NotSent, SmtpClient
 from tests.mail.conftest import SENDER
@@ -208,6 +214,24 @@ async def test_a_message_that_is_refused_for_good_is_given_up(
     assert await outbox.sweep() == 0
     clock.advance(seconds=KEPT_DAYS * 24 * 3600)
     assert await outbox.sweep() == 1
+
+
+async def test_a_message_that_has_become_too_old_is_not_sent(
+    database: Database,
+    outbox: Outbox,
+    sender: MailSender,
+    mail_server: MailServer,
+    clock: ManualClock,
+) -> None:
+    """It may have waited in a backup, or while there was no mail server; it is given up."""
+    await write(database, outbox, "ada@example.com")
+    clock.advance(seconds=SENDING_DAYS_MAX * 24 * 3600)
+    await write(database, outbox, "bob@example.com")
+
+    await sender.send_due()
+
+    assert [each["To"] for each in mail_server.accepted] == ["bob@example.com"]
+    assert await outbox.figures() == OutboxFigures(0, None, 1)
 
 
 async def test_several_processes_send_each_message_once(

@@ -45,6 +45,11 @@ class OutboxFigures(msgspec.Struct, frozen=True):
     failed: int
 
 
+def is_too_old(mail: Mail, now: int) -> bool:
+    """Return whether it is too late to send a message, because what it says may no longer hold."""
+    return now - mail.created_at >= SENDING_DAYS_MAX * 24 * 3600 * MICROS_PER_SECOND
+
+
 def next_attempt_at(mail: Mail, now: int, *, is_refused: bool) -> int | None:
     """Return when to retry a message that was not sent, or None to give it up.
 
@@ -53,7 +58,7 @@ def next_attempt_at(mail: Mail, now: int, *, is_refused: bool) -> int | None:
     """
     if is_refused and mail.attempts >= REFUSED_ATTEMPTS_MAX:
         return None
-    if now - mail.created_at >= SENDING_DAYS_MAX * 24 * 3600 * MICROS_PER_SECOND:
+    if is_too_old(mail, now):
         return None
     doublings = min(mail.attempts - 1, 20)
     return now + min(FIRST_PAUSE_SECONDS << doublings, PAUSE_SECONDS_MAX) * MICROS_PER_SECOND

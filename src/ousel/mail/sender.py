@@ -15,7 +15,7 @@ from ousel.kernel.errors import Refusal
 from ousel.kernel.logs import EventLogger
 from ousel.kernel.observers import MailObserver
 from ousel.mail import store
-from ousel.mail.rules import Mail, next_attempt_at
+from ousel.mail.rules import Mail, is_too_old, next_attempt_at
 from ousel.mail.smtp import NotSent
 
 SEND_SECONDS: Final = 1.0  # between two polls of the outbox
@@ -56,6 +56,9 @@ class MailSender:
         """
         failures = 0
         while failures < FAILURES_MAX and (mail := await self._claim()) is not None:
+            if is_too_old(mail, self._clock()):  # it waited in a backup, or for a mail server
+                await self._write(mail, NotSent("it is too old to be sent"))
+                continue
             failure = await self._send(mail)
             if failure is not None:
                 failures += 1 if failure.may_accept_others else FAILURES_MAX
