@@ -86,6 +86,20 @@ def test_an_audit_follows_a_log_and_finds_a_rewritten_one(
     assert log.signed_checkpoint() in evidence.read_text()
 
 
+def test_an_audit_that_continues_says_in_one_line_each_why_it_failed(
+    served: tuple[str, Path], tmp_path: Path
+) -> None:
+    """Standard error is read line by line, so a long reason is not broken in two."""
+    address = f"{served[0]}/{'long' * 20}"
+    command = ["log", "audit", address, f"--key={KEY.verifier}", f"--state={tmp_path / 'state'}"]
+    with subprocess.Popen([OUSEL, *command, "--every=1"], stderr=subprocess.PIPE) as auditing:
+        assert auditing.stderr is not None
+        lines = [auditing.stderr.readline().decode() for _ in range(2)]
+        auditing.terminate()
+    assert all(line.startswith(f"ousel: {address} was not audited: ") for line in lines)
+    assert ousel(*command, "--every=inf", database=NOWHERE).exit_code == 2
+
+
 def test_an_audit_of_nothing_says_why(served: tuple[str, Path], tmp_path: Path) -> None:
     """An address without a log is a failure, but no evidence against anyone."""
     url, _ = served

@@ -132,7 +132,7 @@ def test_an_invalid_overlap_is_refused(operator: Operator) -> None:
     client_id, first = _app(operator)
     handle = first[: len("sk_live_") + 8]
 
-    for hours in ("-1", "721", "nan", "inf", "1e300"):
+    for hours in ("-1", "721", "nan", "inf", "1e300", "1e306"):
         assert_fails(
             operator.run("key", "rotate", handle, f"--overlap-hours={hours}"), "overlap must be"
         )

@@ -88,7 +88,7 @@ def print_json(value: Any) -> None:
 
 def fail(reason: str) -> NoReturn:
     """End the command with one clear line on standard error."""
-    _print_error(reason)
+    print_error(reason)
     raise typer.Exit(1)
 
 
@@ -101,15 +101,15 @@ def run_commands(commands: Callable[..., int | None]) -> int:
         _explain_usage(error)
         return error.exit_code
     except Refusal as refusal:
-        _print_error(refusal.detail)
+        print_error(refusal.detail)
         return 1
     except OperatorError as error:
-        _print_error(str(error))
+        print_error(str(error))
         return 1
     except OSError as error:  # such as a full disk or a missing folder
         discard_output()
         reason = error.strerror or str(error)
-        _print_error(reason if error.filename is None else f"{error.filename}: {reason}")
+        print_error(reason if error.filename is None else f"{error.filename}: {reason}")
         return 1
     return exit_code or 0
 
@@ -131,8 +131,9 @@ def _explain_usage(error: typer.TyperException) -> None:
     """Print what is wrong with the command line."""
     context = getattr(error, "ctx", None)
     command = "ousel" if context is None else context.command_path
-    _print_error(f"{error.format_message().rstrip('.')} (see '{command} --help')")
+    print_error(f"{error.format_message().rstrip('.')} (see '{command} --help')")
 
 
-def _print_error(reason: str) -> None:
+def print_error(reason: str) -> None:
+    """Print one line on standard error."""
     error_console().print(f"ousel: {reason}", markup=False, highlight=False, soft_wrap=True)

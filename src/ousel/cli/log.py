@@ -14,8 +14,8 @@ from ousel.cli.command_group import command_group
 from ousel.cli.console import (
     JsonOption,
     clean_up_on_signal,
-    error_console,
     fail,
+    print_error,
     show,
 )
 from ousel.cli.log_keys import keys
@@ -34,6 +34,7 @@ from ousel.sealed_log.remote import RemoteLog, RemoteUnreachable
 from ousel.sealed_log.witness_server import StateUnusable, Witness, serve_witness
 
 WITNESS_PORT_DEFAULT: Final = 8100
+EVERY_SECONDS_MAX: Final = 86_400.0
 
 log = command_group("Create the key that signs your sealed log; audit a log, or run a witness.")
 log.add_typer(keys, name="key")
@@ -95,7 +96,12 @@ def audit(
     ] = None,
     every: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Audit again and again, at this interval.", min=1.0),
+        typer.Option(
+            metavar="SECONDS",
+            help="Audit again and again, at this interval.",
+            min=1.0,
+            max=EVERY_SECONDS_MAX,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -111,7 +117,7 @@ def audit(
             except (AuditFailed, RemoteUnreachable) as error:
                 if every is None:
                     fail(f"{url} was not audited: {error}")
-                error_console().print(f"ousel: {url} was not audited: {error}", markup=False)
+                print_error(f"{url} was not audited: {error}")
             if every is None:
                 return
             sys.stdout.flush()

@@ -81,7 +81,7 @@ def rotate(
     as_json: JsonOption = False,
 ) -> None:
     """Replace a key with a new one; the old key stays valid for a while."""
-    if not math.isfinite(overlap_hours):
+    if not math.isfinite(overlap_hours * SECONDS_PER_HOUR):
         fail("the overlap must be a number of hours")
     overlap_seconds = round(overlap_hours * SECONDS_PER_HOUR)
     issued = _run(database, lambda service: service.rotate_key(handle, overlap_seconds))
