@@ -3,7 +3,9 @@
 import re
 
 import httpx2
+import pytest
 
+from ousel.api.router import Router
 from tests.support.forms import Form, forms_of
 from tests.support.portal import Portal
 from tests.support.visitor import PASSWORD, Visitor
@@ -157,6 +159,24 @@ async def test_a_form_that_is_refused_leads_back_to_no_other_site(ada: Visitor) 
         answer = await ada.post("/apps/new", {"name": "Planted"}, Referer=referrer)
         found = re.findall(r"(href=\S+)>Open the page again", answer.text)
         assert found == ([] if link is None else [link])
+
+
+async def test_where_the_browser_came_from_is_looked_up_in_a_few_steps(
+    ada: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long its address is: each step takes time that everybody waits for."""
+    looked_up: list[str] = []
+    find = Router.has_page
+
+    def has_page(router: Router, path: str) -> bool:
+        looked_up.append(path)
+        return find(router, path)
+
+    monkeypatch.setattr(Router, "has_page", has_page)
+    referrer = f"http://ousel.test/settings/x{'/' * 60_000}"
+    answer = await ada.post("/apps/new", {"name": "Planted"}, Referer=referrer)
+    assert 'href="/settings">Open the page again' in answer.text
+    assert len(looked_up) < 20
 
 
 async def test_a_form_of_someone_signed_out_needs_the_token_too(portal: Portal) -> None:

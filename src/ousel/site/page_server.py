@@ -23,6 +23,7 @@ from ousel.site.rendering import PageRenderer
 from ousel.site.visits import IdentityChecks, PageRoute, Sessions, Visit
 
 ADDRESS_CHARACTERS_MAX: Final = 100
+PAGE_SEGMENTS_MAX: Final = 8  # no page has an address with more
 DEVICE_CHARACTERS_MAX: Final = 300
 
 _WITH_PORT: Final = re.compile(r"([0-9.]+):[0-9]+|\[([^\]]+)\](?::[0-9]+)?")
@@ -187,9 +188,9 @@ class PageServer:
         path = address.partition("?")[0]
         if self._has_page(path):
             return address
-        while path and not self._has_page(path):
-            path = path.rpartition("/")[0]
-        return path or "/"
+        segments = path.split("/", PAGE_SEGMENTS_MAX)[:PAGE_SEGMENTS_MAX]
+        above = ("/".join(segments[:count]) for count in range(len(segments), 1, -1))
+        return next(filter(self._has_page, above), "/")
 
 
 def _form_tokens(visit: Visit, route: PageRoute) -> list[str]:
