@@ -112,6 +112,16 @@ async def test_assets_are_compressed_for_browsers_that_accept_it(
     assert (int(answer.headers["content-length"]) < len(plain.content) / 3) == bool(encoding)
 
 
+@pytest.mark.one_engine
+async def test_only_the_version_that_a_page_names_is_cached(portal: Portal) -> None:
+    """During an upgrade, an old server gives its own file for a new version's address."""
+    visitor = portal.visitor()
+    [address] = re.findall(r'"(/assets/ousel.css\?v=\w+)"', (await visitor.get("/")).text)
+    assert "immutable" in (await visitor.get(address)).headers["cache-control"]
+    for other in ("/assets/ousel.css?v=000000000000", "/assets/ousel.css"):
+        assert (await visitor.get(other)).headers["cache-control"] == "no-store"
+
+
 def check_page(answer: httpx2.Response) -> None:
     """See that a page comes under the whole policy, and needs no exception from it."""
     assert answer.headers["content-type"] == "text/html; charset=utf-8"

@@ -21,7 +21,7 @@ _CACHE_FOREVER: Final = (b"cache-control", b"public, max-age=31536000, immutable
 
 
 class StaticFileQuery(msgspec.Struct, frozen=True):
-    """The version in a file's URL, which matters to caches only."""
+    """The version in a file's URL."""
 
     v: str = ""
 
@@ -29,9 +29,10 @@ class StaticFileQuery(msgspec.Struct, frozen=True):
 class StaticFiles:
     """Serves files below `/assets`."""
 
-    def __init__(self, files: Mapping[str, bytes]) -> None:
-        """Serve these files by name."""
+    def __init__(self, files: Mapping[str, bytes], versions: Mapping[str, str]) -> None:
+        """Serve these files by name; their URLs contain these versions."""
         self._files = files
+        self._versions = versions
         self._compressed_files = {
             name: gzip.compress(content, mtime=0) for name, content in files.items()
         }
@@ -57,7 +58,9 @@ class StaticFiles:
         if name not in self._files:
             raise NotFound("There is no such file.")
         content_type = _CONTENT_TYPES["." + name.rpartition(".")[2]]
-        headers = (_CACHE_FOREVER, _VARY)
+        # During an upgrade, an old server may be asked for the version of a new one.
+        is_this_version = call.query.v == self._versions[name]
+        headers = (_CACHE_FOREVER, _VARY) if is_this_version else (_VARY,)
         accepted = call.headers.get(b"accept-encoding", b"").replace(b" ", b"").split(b",")
         if b"gzip" not in accepted:
             return Answer(200, self._files[name], content_type, headers)

@@ -84,7 +84,7 @@ class Ousel:
             *self._operations,
             *reference.routes(settings.base_path),
             *self._health.routes(),
-            *StaticFiles(assets.files).routes(),
+            *StaticFiles(assets.files, assets.versions).routes(),
             *LogEndpoints(services.log).routes(),
             *Documents(pages, reference).page_routes(),
             *reference.page_routes(),

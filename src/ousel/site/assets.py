@@ -11,10 +11,10 @@ class Assets:
         """Read the files once."""
         folder = files("ousel.site") / "static"
         self.files = {file.name: file.read_bytes() for file in folder.iterdir()}
-        self._versions = {
+        self.versions = {
             name: hashlib.sha256(content).hexdigest()[:12] for name, content in self.files.items()
         }
 
     def url(self, name: str) -> str:
         """Return the URL of an asset, which contains a hash of its content."""
-        return f"/assets/{name}?v={self._versions[name]}"
+        return f"/assets/{name}?v={self.versions[name]}"
