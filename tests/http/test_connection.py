@@ -208,6 +208,24 @@ async def test_an_upgrade_header_is_ignored(
     assert first.headers == {b"host": b"x", b"connection": b"Upgrade, x", b"x-own": b"1"}
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /a HTTP/1.1\r\nHost: x\r\nConnection: close, Upgrade\r\nUpgrade: h2c\r\n\r\n",
+        b"GET /a HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+    ],
+    ids=["close", "1.0"],
+)
+async def test_an_upgrade_header_of_a_last_request_is_ignored(
+    client: EchoClient, head: bytes
+) -> None:
+    """It is answered as any other, and then the connection is closed."""
+    client.send(head)
+    answered, body = await client.answer()
+    assert body == b"/a "
+    assert b"connection: close" in answered
+
+
 async def test_many_upgrade_headers_are_ignored(client: EchoClient) -> None:
     """Each one costs no more than a request, even if many come in one segment."""
     count = 2_000

@@ -188,16 +188,17 @@ class RequestParser(asyncio.Protocol, ABC):
 
         The parser treats everything after such a head as the other protocol, even a body.
         """
-        parser = self._parser
         while True:
             data = data[offer.args[0] :]
             del self._headers[b"upgrade"]
             lines = [b"%b: %b\r\n" % header for header in self._headers.items()]
-            version = parser.get_http_version().encode()
-            first = b"%b %b HTTP/%b\r\n" % (parser.get_method(), self._url, version)
-            parser.feed_data(first + b"".join(lines) + b"\r\n")
+            method, version = self._parser.get_method(), self._parser.get_http_version().encode()
+            first = b"%b %b HTTP/%b\r\n" % (method, self._url, version)
+            # After a head with `Connection: close`, the old parser would refuse any other.
+            self._parser = httptools.HttpRequestParser(self)
+            self._parser.feed_data(first + b"".join(lines) + b"\r\n")
             try:
-                parser.feed_data(data)
+                self._parser.feed_data(data)
             except httptools.HttpParserUpgrade as another:
                 offer = another
             else:
