@@ -144,9 +144,19 @@ async def test_a_live_server_does_not_rehearse(world: World, rehearse: str) -> N
     assert (refused.status_code, refused.json()["code"]) == (400, "sandbox_only")
 
 
-async def test_the_caller_is_authenticated_first(server: Server) -> None:
+@pytest.mark.parametrize("rehearse", ["unavailable", "unknown"])
+async def test_the_caller_is_authenticated_first(server: Server, rehearse: str) -> None:
     """Without a valid key, a rehearsal gets the usual 401."""
     async with server.client("sk_test_wrong") as stranger:
-        refused = await stranger.get("/me", headers={"Ousel-Rehearse": "unavailable"})
+        refused = await stranger.get("/me", headers={"Ousel-Rehearse": rehearse})
 
     assert refused.status_code == 401
+
+
+async def test_an_unknown_value_is_refused_in_the_form_of_its_endpoint(server: Server) -> None:
+    """OAuth has a form of its own for errors."""
+    async with server.client() as client:
+        answer = await client.post("/oauth/token", json={}, headers={"Ousel-Rehearse": "unknown"})
+
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "invalid_request"

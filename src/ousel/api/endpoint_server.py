@@ -46,8 +46,6 @@ class EndpointServer:
     ) -> Answer:
         """Serve one request; `extra_headers` collects headers that every outcome carries."""
         headers = request.headers
-        if REHEARSE in headers:
-            route = self._rehearsed_route(route, headers[REHEARSE])
         caller = request.caller = self._authenticator.cached_caller(
             route, headers
         ) or await self._authenticator.authenticate(route, headers, extra_headers)
@@ -58,6 +56,8 @@ class EndpointServer:
                         caller, headers[b"origin"], extra_headers
                     )
                 self._authenticator.enforce_limits(caller, route, extra_headers)
+            if REHEARSE in headers:
+                route = self._rehearsed_route(route, headers[REHEARSE])
             call: Call[Any, Any] = Call(
                 path=path,
                 caller=caller,
