@@ -107,6 +107,17 @@ async def test_a_page_can_read_that_its_credential_has_ended(
     assert "X-Request-Id" in answer.headers["Access-Control-Expose-Headers"]
 
 
+async def test_a_page_can_read_that_its_client_secret_has_ended(world: World) -> None:
+    """The endpoints of OAuth tell it in their own form."""
+    origin = f"https://{unique_name('shop').replace('_', '-')}.example"
+    body = {"client_id": "app_1", "client_secret": "ended", "token": "x"}
+    async with world.partner(origins=[origin]), world.server.client() as client:
+        answer = await client.post("/oauth/revoke", json=body, headers={"Origin": origin})
+
+    assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+    assert answer.headers.get_list("Access-Control-Allow-Origin") == [origin]
+
+
 async def test_a_page_can_read_that_its_key_ended_before_it_was_used(world: World) -> None:
     """Also where the key was looked at again by what it should have paid for."""
     origin = f"https://{unique_name('shop').replace('_', '-')}.example"

@@ -58,7 +58,11 @@ class ClientAuthenticator:
         work: Callable[[Partner, ClientRequest], Awaitable[Any]],
     ) -> Answer:
         """Authenticate the app, and answer with the record that `work` returns."""
-        client = await self._authenticate(call)
+        try:
+            client = await self._authenticate(call)
+        except InvalidClient:  # as everywhere, pages may read that their key has ended
+            call.extra_headers.extend(await self._authenticator.cors_headers(call.headers))
+            raise
         try:
             if b"origin" in call.headers:
                 await self._authenticator.check_origin(
