@@ -1,12 +1,12 @@
 """The API reference: the OpenAPI document, and pages generated from it."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
+from ousel.api.polling import TaggedAnswer, tag_answer
 from ousel.api.route import Call, NoBody, NoQuery, Route
 from ousel.docs.collection import postman_collection
 from ousel.docs.examples import programs
@@ -47,12 +47,14 @@ class ApiReference:
         return operations_of(self._find_document(), self._routes)
 
     @cached_property
-    def _document_json(self) -> bytes:
-        return msgspec.json.encode(self._find_document())
+    def _document(self) -> TaggedAnswer:
+        return _tagged(msgspec.json.encode(self._find_document()))
 
     @cached_property
-    def _collection_json(self) -> bytes:
-        return msgspec.json.encode(postman_collection(self.operations))
+    def _collection(self) -> TaggedAnswer:
+        disposition = b'attachment; filename="%b"' % _COLLECTION_NAME
+        content = msgspec.json.encode(postman_collection(self.operations))
+        return _tagged(content, (b"content-disposition", disposition))
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes of the OpenAPI document and of the collection."""
@@ -94,12 +96,11 @@ class ApiReference:
 
     async def openapi(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Return the OpenAPI document, or 304 if the caller has it already."""
-        return _unless_known(call, self._document_json)
+        return self._document.answer_to(call.headers)
 
     async def collection(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Return the collection as a file, or 304 if the caller has it already."""
-        disposition = b'attachment; filename="%b"' % _COLLECTION_NAME
-        return _unless_known(call, self._collection_json, (b"content-disposition", disposition))
+        return self._collection.answer_to(call.headers)
 
     async def endpoints(self, visit: Visit) -> Answer:
         """List every endpoint, with a link to its page."""
@@ -146,10 +147,5 @@ class ApiReference:
         return self._pages.render("docs/errors.html", visit, refusals=refusals)
 
 
-def _unless_known(call: Call[NoBody, NoQuery], content: bytes, *headers: RawHeader) -> Answer:
-    """Return the content, or 304 if the caller has it already."""
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'.encode()
-    common: tuple[RawHeader, ...] = ((b"etag", tag), (b"cache-control", b"no-cache"))
-    if call.headers.get(b"if-none-match") == tag:
-        return Answer(304, b"", headers=common)
-    return Answer(200, content, headers=(*common, *headers))
+def _tagged(content: bytes, *headers: RawHeader) -> TaggedAnswer:
+    return tag_answer(Answer(200, content, headers=((b"cache-control", b"no-cache"), *headers)))
