@@ -179,11 +179,26 @@ def _require_all_fields_of_answers(
     routes: Iterable[Route], schemas: dict[Any, Any], components: dict[str, Any]
 ) -> None:
     """Mark every field of every answer as required: fields with defaults are always sent."""
-    for route in routes:
-        for answer in (*route.successes.values(), *route.failures.values()):
-            if answer.record is not None:
-                component = components[schemas[answer.record]["$ref"].rpartition("/")[2]]
-                component["required"] = list(component["properties"])
+    records = {
+        answer.record
+        for route in routes
+        for answer in (*route.successes.values(), *route.failures.values())
+        if answer.record is not None
+    }
+    for name in _components_in([schemas[record] for record in records], components):
+        components[name]["required"] = list(components[name]["properties"])
+
+
+def _components_in(value: Any, components: dict[str, Any]) -> set[str]:
+    """Return the names of the components that a schema refers to, also by way of others."""
+    if isinstance(value, list):
+        return set().union(*(_components_in(each, components) for each in value))
+    if not isinstance(value, dict):
+        return set()
+    if "$ref" not in value:
+        return _components_in(list(value.values()), components)
+    name = value["$ref"].rpartition("/")[2]
+    return {name} | _components_in(components[name], components)
 
 
 def _operation(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
@@ -283,6 +298,8 @@ def _answer_response(answer: AnswerDescription, schemas: dict[Any, Any]) -> dict
     response: dict[str, Any] = {"description": answer.meaning}
     if answer.record is not None:
         response["content"] = {"application/json": {"schema": schemas[answer.record]}}
+    if answer.has_text_form:
+        response["content"]["text/plain"] = {"schema": {"type": "string"}}
     if answer.headers:
         response["headers"] = {
             name: {"required": True, "schema": {"type": "string", "pattern": f"^{pattern}$"}}

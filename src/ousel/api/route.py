@@ -55,6 +55,7 @@ class AnswerDescription(msgspec.Struct, frozen=True):
     meaning: str
     record: Any
     headers: dict[str, str] = {}  # headers that it always has, each with the pattern of its value
+    has_text_form: bool = False  # with `Accept: text/plain`
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):

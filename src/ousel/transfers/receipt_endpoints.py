@@ -15,14 +15,7 @@ from ousel.transfers.records import TransferRecord
 
 _TEXT: Final = b"text/plain; charset=utf-8"
 _VARY: Final = (b"vary", b"Accept")
-_HEADERS: Final[dict[str, dict[str, Any]]] = {
-    "Accept": {
-        "type": "string",
-        "description": "text/plain gets the proof in the form of C2SP tlog-proof.",
-        "examples": ["application/json"],
-    },
-    "Prefer": prefer_header("the transfer is sealed"),
-}
+_HEADERS: Final[dict[str, dict[str, Any]]] = {"Prefer": prefer_header("the transfer is sealed")}
 
 
 class EntryPart(msgspec.Struct, frozen=True):
@@ -71,11 +64,14 @@ class ReceiptEndpoints:
                 description=(
                     "Anyone can check it offline with the key of the log. It is ready about a "
                     "second after the transfer. With Prefer: wait=N, the answer is delayed until "
-                    "then, or for N seconds, and has Preference-Applied: wait=N."
+                    "then, or for N seconds, and has Preference-Applied: wait=N. "
+                    "With Accept: text/plain, it is the proof in the form of C2SP tlog-proof."
                 ),
                 path_parameters={"id": "The transfer's id."},
                 request_headers=_HEADERS,
-                successes={200: AnswerDescription("The receipt.", ReceiptRecord)},
+                successes={
+                    200: AnswerDescription("The receipt.", ReceiptRecord, has_text_form=True)
+                },
                 refusals=(TransferNotFound, ReceiptNotReady),
             )
         ]
