@@ -122,7 +122,7 @@ async def test_a_field_that_stands_twice_never_fails_the_server(world: World) ->
     async with world.partner("10") as sender:
         answer = await sender.send(f'{{"to":5,"to":"@{ada.username}","amount":1}}')
 
-    assert_problem(answer, 400, "malformed_json")
+    assert_problem(answer, 400, "malformed_json", "to")
     assert await world.balance(ada) == 0
 
 

@@ -22,6 +22,7 @@ NAME_CHARACTERS_SHOWN: Final = 100
 NESTED_LEVELS_MAX: Final = 100  # the body itself is the first
 
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
+_FIELD_IN_ERROR: Final = re.compile(r"`\$\.(\w+)")
 _LITERALS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 Typed = TypeVar("Typed", bound=msgspec.Struct)
@@ -39,7 +40,7 @@ def decode_body(body: bytes, headers: Headers, request_type: type[Typed]) -> Typ
     try:
         return _decoder(request_type).decode(body)  # type: ignore[no-any-return]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _body_refusal(body, request_type) from error
+        raise _body_refusal(body, request_type, error) from error
 
 
 def is_form(headers: Headers) -> bool:
@@ -142,7 +143,7 @@ class _NotANumber:
         self.literal = literal
 
 
-def _body_refusal(body: bytes, request_type: type[msgspec.Struct]) -> Refusal:
+def _body_refusal(body: bytes, request_type: type[msgspec.Struct], error: Exception) -> Refusal:
     """Return the refusal for a body that cannot be decoded."""
     try:
         literals = _LITERALS.decode(body)
@@ -152,7 +153,12 @@ def _body_refusal(body: bytes, request_type: type[msgspec.Struct]) -> Refusal:
         _check_numbers(body, request_type)
         return MalformedJson("The body must be JSON in UTF-8.")
     refusal = _first_refusal(literals, request_type, UnknownField, _decode_literal)
-    return refusal or MalformedJson("A field occurs more than once in the body.")
+    if refusal is not None:
+        return refusal
+    repeated = _FIELD_IN_ERROR.search(str(error))  # its last value is valid, but not an earlier one
+    return MalformedJson(
+        "A field occurs more than once in the body.", param=repeated and repeated[1]
+    )
 
 
 def _check_numbers(body: bytes, request_type: type[msgspec.Struct]) -> None:
