@@ -14,6 +14,7 @@ from ousel.database.addresses import open_database
 from ousel.observation.request_log import RequestLog
 from tests.support.accounts import partner
 from tests.support.in_process import in_process_client
+from tests.support.raw_http import exchange, request
 from tests.support.server import Server
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -59,6 +60,23 @@ async def test_each_request_is_one_line(file_url: str) -> None:
     ]
     for secret in (key, "ada@", "ada%40", "qu3ry", "c00kie", "b0dy", "n0te", "l0st"):
         assert secret not in log
+
+
+@pytest.mark.slow
+async def test_the_time_of_a_request_includes_the_wait_for_its_turn(file_url: str) -> None:
+    """It may have arrived while the request before it on the connection was answered."""
+    async with open_database(file_url) as database:
+        _, _, key = await partner(database, "ada", "5")
+    authorized = ("Authorization", f"Bearer {key}")
+    with Server(file_url, OUSEL_REQUEST_LOG="true") as running:
+        waiting = request(
+            "GET", "/v1/transfers?order=oldest&cursor=1", [authorized, ("Prefer", "wait=1")]
+        )
+        waiting = waiting.replace(b"Connection: close\r\n", b"")
+        await exchange(running.port, waiting + request("GET", "/v1/me", [authorized]))
+        lines = {line["route"]: line for line in _requests(running.stop())}
+
+    assert lines["/v1/me"]["ms"] > 500
 
 
 @pytest.mark.parametrize(

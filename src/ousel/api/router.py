@@ -110,6 +110,8 @@ class Router:
     async def respond(self, request: Request) -> Response:
         """Return the response to a request."""
         started = perf_counter()
+        if request.arrived_at is not None:
+            started -= asyncio.get_running_loop().time() - request.arrived_at
         if request.method != "GET":
             self._set_deadline(request)
         request_id = self._observers.new_request_id()
