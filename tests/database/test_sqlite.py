@@ -131,6 +131,21 @@ async def test_a_slow_flush_does_not_delay_reads(
     assert await committed_rows(sqlite) == {"first": "", "second": ""}
 
 
+async def test_a_write_that_waits_too_long_for_its_turn_is_refused(
+    sqlite: SqliteDatabase, commits: HeldCommits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flush that hangs keeps nobody waiting for ever; what was refused is not written later."""
+    first = asyncio.create_task(sqlite.write(partial(add_row, name="first")))
+    await until(lambda: commits.begun)
+    monkeypatch.setattr("ousel.database.sqlite.TURN_SECONDS_MAX", 0.02)
+    with pytest.raises(DatabaseUnavailable, match="Earlier transactions take too long"):
+        await sqlite.write(partial(add_row, name="second"))
+
+    commits.release()
+    await first
+    assert await committed_rows(sqlite) == {"first": ""}
+
+
 async def test_a_write_canceled_during_its_commit_is_complete(
     sqlite: SqliteDatabase, commits: HeldCommits
 ) -> None:

@@ -26,6 +26,7 @@ from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 
 BUSY_SECONDS_MAX: Final = 5.0
 BUSY_PAUSE_SECONDS: Final = 0.005
+TURN_SECONDS_MAX: Final = 10.0
 INSTRUCTIONS_BETWEEN_CHECKS: Final = 10_000  # SQLite runs so many, then asks whether to stop
 
 _WRITER_PRAGMAS: Final = (
@@ -175,7 +176,8 @@ class SqliteDatabase:
         connection, commits = self._writer, self._commits
         assert connection is not None, "the database is not open"
         assert commits is not None, "the database is not open"
-        async with self._write_lock:
+        await self._wait_for_turn()
+        try:
             self._suspension.check()
             try:
                 await _begin(connection)
@@ -195,7 +197,19 @@ class SqliteDatabase:
             except BaseException:
                 _roll_back(connection)
                 raise
+        finally:
+            self._write_lock.release()
         return result
+
+    async def _wait_for_turn(self) -> None:
+        """Lock the writer, or refuse if the transactions before this one take too long."""
+        try:
+            async with asyncio.timeout(TURN_SECONDS_MAX):
+                await self._write_lock.acquire()
+        except TimeoutError:
+            raise DatabaseUnavailable(
+                "Earlier transactions take too long.", retry_after_seconds=1
+            ) from None
 
     async def _probe(self) -> None:
         """Write over what a failed commit has left in the log."""
