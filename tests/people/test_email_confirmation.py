@@ -1,5 +1,7 @@
 """An email finds an account only after it has been confirmed; the first to confirm it has it."""
 
+import asyncio
+
 import pytest
 
 from ousel.accounts.service import AccountService, IdentifierInUse
@@ -34,6 +36,7 @@ from tests.support.clock import ManualClock
 from tests.support.mail import code_in
 from tests.support.raw_sql import RawSql
 from tests.support.visitor import PASSWORD
+from tests.support.waiting import until_blocked
 
 
 def wrong(code: str) -> str:
@@ -329,6 +332,29 @@ async def test_a_server_without_mail_says_so(
     await AccountService(database, clock).confirm_email("@ada")
 
     assert await people.owner("other@example.com") == ada
+
+
+@pytest.mark.parametrize("engine", ["postgresql"])  # on SQLite, there is one writer at a time
+async def test_an_operator_vouches_for_the_email_that_is_confirmed_meanwhile(
+    people: People, raw_sql: RawSql, database_url: str
+) -> None:
+    """The email that the holder has just proved is not replaced by the one before."""
+    ada = await people.sign_up("ada")
+    await raw_sql.run("BEGIN")
+    await raw_sql.run(
+        "UPDATE holders SET email = 'new@example.com', email_unproven_since = NULL"
+        f" WHERE account_id = '{ada}'"
+    )
+    await raw_sql.run(f"INSERT INTO identifiers VALUES ('new@example.com', '{ada}')")
+    vouching = asyncio.create_task(
+        AccountService(people.database, people.clock).confirm_email("@ada")
+    )
+    await until_blocked(database_url)
+    await raw_sql.run("COMMIT")
+
+    assert (await vouching).email.address == "new@example.com"
+    assert await people.owner("new@example.com") == ada
+    assert await people.owner() is None
 
 
 async def test_an_operator_cannot_vouch_for_an_email_that_another_account_has(

@@ -148,7 +148,7 @@ class AccountService:
 
         async def work(transaction: Transaction) -> AccountWithEmail:
             account = await find_account(transaction, identifier, param="identifier")
-            email = await email_of(transaction, account.id)
+            email = await lock_email(transaction, account.id)
             await confirm_email(transaction, account.id, email.address)
             return await _with_email(transaction, account)
 
