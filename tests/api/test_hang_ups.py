@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ousel.app.ousel import Ousel
-from ousel.charges.rules import ChargeTerms
+from ousel.charges.rules import ChargeQuery, ChargeTerms
 from ousel.http.connection import Connection, OwnServerState
 from ousel.kernel.settings import Settings
 from tests.support.engines import Engine
@@ -20,6 +20,11 @@ HOLD_WRITES: dict[Engine, list[str]] = {
     "sqlite": ["BEGIN IMMEDIATE"],
     "postgresql": ["BEGIN", "LOCK TABLE accounts IN EXCLUSIVE MODE"],
     "citus": ["BEGIN", "LOCK TABLE accounts IN EXCLUSIVE MODE"],
+}
+HOLD_CHARGES: dict[Engine, list[str]] = {
+    "sqlite": ["BEGIN IMMEDIATE"],
+    "postgresql": ["BEGIN", "LOCK TABLE charges IN EXCLUSIVE MODE"],
+    "citus": ["BEGIN", "LOCK TABLE charges IN EXCLUSIVE MODE"],
 }
 
 
@@ -102,6 +107,35 @@ async def test_a_posting_that_has_not_begun_to_commit_is_not_written(
 
     assert await service.seeded.transfers() == []
     assert service.hang_ups() == len(abandoned)
+
+
+async def test_a_charge_whose_client_hangs_up_is_neither_created_nor_canceled(
+    service: ListeningService, engine: Engine, raw_sql: RawSql, database_url: str
+) -> None:
+    """As long as the database keeps them waiting, their commit has not begun."""
+    charges, seeded = service.services.charges, service.seeded
+    existing = await charges.create(seeded.account.id, seeded.app.id, ChargeTerms(amount=1), None)
+    for statement in HOLD_CHARGES[engine]:
+        await raw_sql.run(statement)
+    abandoned = [
+        await service.send("POST /v1/charges", '{"amount": 2}'),
+        await service.send(f"POST /v1/charges/{existing.charge.id}/cancel"),
+    ]
+    creations = charges._creations  # noqa: SLF001
+    await until(lambda: creations.is_running and not creations.waiting_count)
+    if engine != "sqlite":
+        await until_blocked(database_url, times=len(abandoned))
+    for client in abandoned:
+        client.close()
+    await until(lambda: not service.state.connections)
+    await raw_sql.run("ROLLBACK")
+    await service.hang_up()
+    await creations.close()
+
+    listed = await charges.list_charges(
+        ChargeQuery(account_id=seeded.account.id, app_id=seeded.app.id, limit=10)
+    )
+    assert [(charge.id, charge.status) for charge in listed] == [(existing.charge.id, "created")]
 
 
 async def test_a_wait_ends(service: ListeningService) -> None:

@@ -11,7 +11,6 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -223,10 +222,21 @@ class SharedWrites(Batcher[Item, Result]):
     @override
     async def _run_batch(self, batch: list[WaitingItem[Item, Result]]) -> Sequence[Result]:
         items = [waiting.item for waiting in batch]
+        may_be_written = False
+
+        async def write(transaction: Transaction) -> Sequence[Result]:
+            nonlocal may_be_written
+            may_be_written = transaction.follows_unknown_commit
+            return await self._write(transaction, items)
+
+        def check_callers() -> None:
+            """Refuse to commit for callers who have given up; the others are written again."""
+            check_deadline(min(waiting.deadline for waiting in batch))
+            if not may_be_written and any(waiting.answer.done() for waiting in batch):
+                raise deadline_exceeded()
+
         return await self._database.write(
-            lambda transaction: self._write(transaction, items),
-            resolves_unknown_commit=True,
-            before_commit=partial(check_deadline, min(waiting.deadline for waiting in batch)),
+            write, resolves_unknown_commit=True, before_commit=check_callers
         )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Final
 
 import asyncpg
@@ -136,13 +137,13 @@ class PostgresDatabase:
     ) -> Result:
         """Run the work in a transaction and commit it; repeat it as a whole if that is safe.
 
-        A commit must not be canceled, so the transaction of a request is finished even if the
-        request is canceled. A batch, which has its own `before_commit`, is never canceled.
+        A commit must not be canceled, so a request that is canceled waits for the end of its
+        transaction, which is rolled back if its commit has not begun. A batch, which has its own
+        `before_commit`, is never canceled.
         """
+        check = before_commit or partial(_check_caller, asyncio.current_task())
         transacting = with_retries(
-            lambda follows_unknown_commit: self._transact(
-                work, follows_unknown_commit, before_commit or check_deadline
-            ),
+            lambda follows_unknown_commit: self._transact(work, follows_unknown_commit, check),
             resolves_unknown_commit=resolves_unknown_commit,
             repeats_locked=repeats_locked,
         )
@@ -294,6 +295,13 @@ class PostgresDatabase:
             statement_cache_size=STATEMENTS_CACHED,
             server_settings=self._settings,
         )
+
+
+def _check_caller(caller: "asyncio.Task[object] | None") -> None:
+    """Refuse to commit for a request that was canceled, or whose deadline has passed."""
+    if caller is not None and caller.cancelling():
+        raise asyncio.CancelledError
+    check_deadline()
 
 
 @contextlib.asynccontextmanager
