@@ -3,7 +3,6 @@
 import asyncio
 import os
 import subprocess
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -138,14 +137,6 @@ def test_without_a_command_the_help_is_shown(tmp_path: Path) -> None:
         assert outcome.exit_code == 2
         assert outcome.errors == ""
         assert "--help" in outcome.output
-
-
-def test_the_version_is_printed(tmp_path: Path) -> None:
-    """It is that of the package which is installed, and asking for it needs no database."""
-    outcome = ousel("--version", database=str(tmp_path / "none.db"))
-
-    assert (outcome.exit_code, outcome.errors) == (0, "")
-    assert outcome.output == f"ousel {version('ousel')}\n"
 
 
 @pytest.mark.parametrize(("name", "value"), SETTINGS)

@@ -156,6 +156,7 @@ def change_email(page: Page) -> None:
 def get_money_and_send_it(page: Page) -> None:
     """Go on to test money and its receipt."""
     follow(page, "Go to your activity")
+    expect(page.get_by_role("link", name="Confirm your email")).to_have_count(0)
     press(page, "Get test money")
     follow(page, "Send")
     page.get_by_label("To").fill("grace")

@@ -5,7 +5,7 @@ from collections import Counter
 
 import msgspec
 
-from ousel.database.port import Database, Transaction
+from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.oauth import service, store
 from ousel.oauth.rules import Token
@@ -139,28 +139,6 @@ async def test_disconnecting_while_codes_are_exchanged(database: Database, serve
 
             assert {answer.status_code for answer in reads} <= {401}
             assert await connection_of(consent) is None
-
-
-async def test_an_app_s_users_are_counted_once_each(database: Database, server: Server) -> None:
-    """Two people with three tokens are two users."""
-    consent = await Consent.of_new_people(database)
-    neighbour = Consent(
-        database, consent.app, consent.key, (await Consent.of_new_people(database)).user
-    )
-
-    async def count(transaction: Transaction) -> int:
-        return await service.count_users(transaction, consent.app.id, system_clock())
-
-    async with server.client() as client:
-        nobody = await database.read(count)
-        await consent.token(client)
-        await consent.token(client)
-        await neighbour.token(client)
-        both = await database.read(count)
-        await disconnected(neighbour)
-        one = await database.read(count)
-
-    assert (nobody, both, one) == (0, 2, 1)
 
 
 async def test_a_deleted_app_reads_nothing(database: Database, server: Server) -> None:

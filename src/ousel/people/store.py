@@ -71,10 +71,6 @@ DELETE_OTHER_SESSIONS: Final = Statement(
     "DELETE FROM sessions WHERE account_id = :account_id AND hash <> :hash",
 )
 DELETE_ALL_SESSIONS: Final = Statement("end every session", "DELETE FROM sessions")
-DELETE_EXPIRED_SESSIONS: Final = Statement(
-    "remove sessions that have expired",
-    "DELETE FROM sessions WHERE account_id = :account_id AND expires_at <= :now",
-)
 FAILURES_OF: Final = Statement(
     "the failures of subjects",
     "SELECT subject, failures, since FROM sign_in_failures WHERE subject = ANY(:subjects)",
@@ -128,7 +124,7 @@ DELETE_UNUSED_BROWSERS: Final = deletion_of_oldest(
     KNOWN_BROWSERS,
     by="last_used_at",
 )
-DELETE_SOME_EXPIRED_SESSIONS: Final = deletion_of_oldest(
+DELETE_EXPIRED_SESSIONS: Final = deletion_of_oldest(
     "delete some sessions that have expired", SESSIONS, by="expires_at"
 )
 DELETE_OLD_EVENTS: Final = deletion_of_oldest(
@@ -137,10 +133,7 @@ DELETE_OLD_EVENTS: Final = deletion_of_oldest(
 
 
 async def add_session(transaction: Transaction, session: Session) -> None:
-    """Insert a session, and remove those of the account that have expired."""
-    await transaction.execute(
-        DELETE_EXPIRED_SESSIONS, account_id=session.account_id, now=session.created_at
-    )
+    """Insert a session."""
     await transaction.insert(SESSIONS, [msgspec.structs.astuple(session)])
 
 
@@ -262,7 +255,7 @@ async def forget_other_browsers(transaction: Transaction, account_id: str, brows
 
 async def delete_expired_sessions(transaction: Transaction, before: int, limit: int) -> int:
     """Delete up to `limit` sessions of any account that expired before this moment."""
-    return await transaction.execute(DELETE_SOME_EXPIRED_SESSIONS, before=before, limit=limit)
+    return await transaction.execute(DELETE_EXPIRED_SESSIONS, before=before, limit=limit)
 
 
 async def delete_unused_browsers(transaction: Transaction, before: int, limit: int) -> int:
