@@ -36,13 +36,44 @@ async def test_a_caller_canceled_during_its_batch_leaves_a_complete_movement(
     """If a posting is canceled while its batch is committed, both entries and the key exist."""
     leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 20, key="k")))
     staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
-    world.controlled.actions_before_commit.append(leaving.cancel)
+    soon = asyncio.get_running_loop().call_soon  # by then, the commit has begun
+    world.controlled.actions_before_commit.append(lambda: soon(leaving.cancel))
     await staying
 
     assert leaving.cancelled()
     assert await world.balances() == (79, 21)
     again = await world.queue.post(posting(world.ada.id, "@bob", 20, key="k"))
     assert isinstance(again.outcome, Replay)
+    await verify(world.database)
+
+
+async def test_a_caller_canceled_before_the_commit_of_its_batch_leaves_nothing(
+    world: LedgerWorld,
+) -> None:
+    """Although its posting is decided and written; the others are written again without it."""
+    leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 20, key="k")))
+    staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
+    world.controlled.actions_before_commit.append(leaving.cancel)
+    await staying
+
+    assert leaving.cancelled()
+    assert await world.balances() == (99, 1)
+    key_is_free = await world.queue.post(posting(world.ada.id, "@bob", 30, key="k"))
+    assert isinstance(key_is_free.outcome, Movement)
+    await verify(world.database)
+
+
+async def test_a_caller_canceled_while_the_outcome_is_unknown_is_settled_with_the_others(
+    world: LedgerWorld,
+) -> None:
+    """What a lost commit may have written is looked up for everybody, and written only once."""
+    world.controlled.faults.append("after the commit")
+    leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 20, key="k")))
+    staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
+    world.controlled.actions_before_commit += [lambda: None, leaving.cancel]
+
+    assert isinstance((await staying).outcome, Movement)
+    assert await world.balances() == (79, 21)
     await verify(world.database)
 
 

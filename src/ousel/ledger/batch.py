@@ -79,12 +79,15 @@ class PostingBatch:
         self._awaited = awaited
         self._blocked: dict[str, Blocked] = {}  # by transfer id
         self._earliest_deadline = NO_DEADLINE  # of the postings that this attempt decides
+        self._droppable: list[WaitingPosting] = []  # those that no attempt may have written
         self._attempts = 0  # to write movements
         self._sequences: dict[str, int] = {}  # the lowest that any attempt found, by account id
 
-    def check_deadlines(self) -> None:
-        """Raise DeadlineExceeded if the deadline of a posting to be written has passed."""
+    def check_callers(self) -> None:
+        """Raise DeadlineExceeded if a posting to be written is overdue, or nobody waits for it."""
         check_deadline(self._earliest_deadline)
+        if any(member.answer.done() for member in self._droppable):
+            raise deadline_exceeded()
 
     async def write(self, transaction: Transaction) -> list[PostingResult | Blocked]:
         """Decide the postings by the current state of the ledger, and write the movements."""
@@ -98,7 +101,9 @@ class PostingBatch:
         if now is None:
             now = self._clock.from_database(ledger.database_time)
         outcomes = await self._outcomes_before(transaction, ledger)
-        postings = self._undecided_postings(outcomes)
+        undecided = self._undecided_postings(outcomes)
+        self._droppable = [] if transaction.follows_unknown_commit else undecided
+        postings = [member.item for member in undecided]
         decided = decide(
             postings,
             ledger.accounts,
@@ -205,24 +210,24 @@ class PostingBatch:
             if needed:
                 self._blocked[posting.transfer_id] = Blocked(needed[0])
 
-    def _undecided_postings(self, outcomes: dict[str, Outcome]) -> list[Posting]:
+    def _undecided_postings(self, outcomes: dict[str, Outcome]) -> list[WaitingPosting]:
         """Return the postings to be decided now.
 
         Refuse those that are overdue or whose callers have given up.
         """
         time = asyncio.get_running_loop().time()
         self._earliest_deadline = NO_DEADLINE
-        postings: list[Posting] = []
+        undecided: list[WaitingPosting] = []
         for member in self._members:
             transfer_id = member.item.transfer_id
             if transfer_id in outcomes or transfer_id in self._blocked:
                 continue
             if member.is_wanted(time):
-                postings.append(member.item)
+                undecided.append(member)
                 self._earliest_deadline = min(self._earliest_deadline, member.deadline)
             else:
                 outcomes[transfer_id] = Refused(deadline_exceeded())
-        return postings
+        return undecided
 
     async def _outcomes_before(
         self, transaction: Transaction, ledger: journal.LockedLedger

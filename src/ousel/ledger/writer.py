@@ -104,7 +104,7 @@ class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
 
         def before_commit() -> None:
             self._answer_committed()
-            writing.check_deadlines()
+            writing.check_callers()
 
         results = await context.database.write(
             writing.write,
