@@ -19,6 +19,7 @@ from ousel.mail.rules import (
     REFUSED_ATTEMPTS_MAX,
     SENDING_DAYS_MAX,
     Letter,
+    Mail,
     OutboxFigures,
 )
 from ousel.mail.sender import CLAIM_SECONDS, FAILURES_MAX, MailSender
@@ -327,6 +328,31 @@ async def test_a_stop_waits_for_the_message_that_is_being_sent(
         await sending
 
     assert (await outbox.figures()).waiting == 1
+
+
+async def test_a_message_that_is_accepted_during_a_stop_is_not_sent_again(
+    database: Database, outbox: Outbox, clock: ManualClock
+) -> None:
+    """The stop waits until that is recorded."""
+    has_begun, may_end = asyncio.Event(), asyncio.Event()
+
+    class SlowClient:
+        async def send(self, mail: Mail, seconds_max: float) -> None:
+            del mail, seconds_max
+            has_begun.set()
+            await may_end.wait()
+
+    await write(database, outbox, "ada@example.com")
+    sender = MailSender(database, clock, SlowClient(), NO_OBSERVER)
+    sending = asyncio.create_task(sender.send_due())
+    await has_begun.wait()
+
+    sending.cancel()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+
+    assert (await outbox.figures()).waiting == 0
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])

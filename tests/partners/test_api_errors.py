@@ -1,5 +1,6 @@
 """The refused calls of an app are kept as long as the app itself."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -80,6 +81,28 @@ async def answer(_: Any) -> Any:
     """Answer nothing: the calls of this test are refused."""
 
 
+def record(log: ApiErrorLog, app: App, request_id: str) -> None:
+    """Record a refused call of the app."""
+    route = Route(method="GET", path="/v1/me", endpoint=answer, name="getMe", summary="")
+    caller = Partner(app.account_id, app.id, app.name, "sk_live_1")
+    log.record(caller, route, InvalidField("It is wrong."), request_id)
+
+
+async def test_refused_calls_outlast_a_write_that_is_canceled(database: Database, app: App) -> None:
+    """A process that stops cancels what it writes just then."""
+    log = ApiErrorLog(database, system_clock)
+    record(log, app, "req_a")
+    writing = asyncio.create_task(log.write())
+    await asyncio.sleep(0)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    await log.write()
+
+    errors = await database.read(lambda each: store.api_errors_of(each, app))
+    assert "req_a" in {each.request_id for each in errors}
+
+
 async def test_refused_calls_outlast_a_database_that_is_away(
     database: Database, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,10 +110,8 @@ async def test_refused_calls_outlast_a_database_that_is_away(
     monkeypatch.setattr(api_errors, "WAITING_MAX", 3)
     away = DatabaseAway(database)
     log = ApiErrorLog(away, system_clock)
-    route = Route(method="GET", path="/v1/me", endpoint=answer, name="getMe", summary="")
-    caller = Partner(app.account_id, app.id, app.name, "sk_live_1")
     for request_id in ("req_a", "req_b", "req_c", "req_d"):
-        log.record(caller, route, InvalidField("It is wrong."), request_id)
+        record(log, app, request_id)
         with pytest.raises(DatabaseUnavailable):
             await log.write()
 

@@ -78,7 +78,7 @@ class MailSender:
         except asyncio.CancelledError:  # this process is stopping
             await asyncio.wait({sending}, timeout=STOP_SECONDS_MAX)
             if sending.done():
-                await self._record(mail, sending)
+                await run_to_end(self._record(mail, sending))
             sending.cancel()
             raise
         return await run_to_end(self._record(mail, sending))

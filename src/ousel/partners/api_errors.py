@@ -6,6 +6,7 @@ from typing import Final
 from ousel.api.callers import Partner, User
 from ousel.api.route import Route
 from ousel.database.port import Database
+from ousel.kernel.cancellation import run_to_end
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import DatabaseUnavailable, Refusal
 from ousel.partners import store
@@ -47,8 +48,8 @@ class ApiErrorLog:
         if not errors:
             return
         try:
-            await self._database.write(
-                lambda transaction: store.add_api_errors(transaction, errors)
+            await run_to_end(  # a canceled write would be rolled back, and the errors lost
+                self._database.write(lambda transaction: store.add_api_errors(transaction, errors))
             )
         except DatabaseUnavailable:  # nothing was written
             # In a cluster, those of one dead server would keep back those of all others.
