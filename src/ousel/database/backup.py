@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Final
@@ -52,11 +52,12 @@ def restore(url: str, source: Path) -> None:
         options = ("--exit-on-error", "--single-transaction", "--no-owner")
         _run("pg_restore", url, *options, str(source.absolute()))
     else:
-        target = sqlite_path(url).absolute()
+        target = sqlite_path(url).resolve()
         _copy_sqlite(source, target)
         if os.geteuid() == 0:  # the server that will use the file usually runs as another user
             folder = target.parent.stat()
-            os.chown(target, folder.st_uid, folder.st_gid)
+            with suppress(PermissionError):  # some containers take this right from root
+                os.chown(target, folder.st_uid, folder.st_gid, follow_symlinks=False)
 
 
 @contextmanager
