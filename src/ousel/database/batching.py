@@ -1,8 +1,8 @@
 """Batching: one transaction does what many callers ask for at the same time.
 
 There is no delay: the first item runs at once, and the next batch is made of the items that
-arrived meanwhile. If the deadline of an item passes before the commit is sent, the item is refused,
-and the others are run without it. If a batch is refused for another reason, as when the database is
+arrived meanwhile. If the deadline of an item passes before the commit is sent, or its caller gives
+up, the others are run without it. If a batch is refused for another reason, as when the database is
 unavailable, all its callers get the refusal. After any other error, the batch is halved until the
 item at fault fails alone.
 """
@@ -104,9 +104,9 @@ class Batcher(ABC, Generic[Item, Result]):
     ) -> Sequence[list[WaitingItem[Item, Result]]]:
         """Return the parts of a failed batch to run again, in reverse: the last one is run first.
 
-        If the deadline of an item has passed, the others are run again. Any other refusal is the
-        result of all items. After any other error, the batch is halved until the item at fault
-        fails alone.
+        If the deadline of an item has passed, or its caller has given up, the others are run again.
+        Any other refusal is the result of all items. After any other error, the batch is halved
+        until the item at fault fails alone.
         """
         if isinstance(error, DeadlineExceeded):
             wanted = refuse_overdue_items(batch)

@@ -83,8 +83,9 @@ class Database(Protocol):
         `resolves_unknown_commit`, the work runs again instead, with `follows_unknown_commit` set,
         and must find what its earlier attempt has written. `before_commit` is called just
         before the commit is sent; if it raises, the work is rolled back. Without it, the deadline
-        of the request is checked. If other transactions keep rows locked, RowsLocked is raised
-        after several attempts, or after the first one if `repeats_locked` is False.
+        of the request is checked, and that its task was not canceled. If other transactions keep
+        rows locked, RowsLocked is raised after several attempts, or after the first one if
+        `repeats_locked` is False.
         """
         ...
 

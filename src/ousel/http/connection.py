@@ -80,7 +80,7 @@ class Connection(RequestParser):
         del self._parser  # it refers to this connection: only garbage collection would free them
         self.resume_writing()
         self._waiting_requests.clear()
-        if self._answer_task is not None:  # a write to the database that has begun is completed
+        if self._answer_task is not None:  # a commit that has begun is completed
             self._server_state.tasks.add(self._answer_task)
             self._answer_task.add_done_callback(self._server_state.tasks.discard)
             self._answer_task.cancel()

@@ -1,4 +1,4 @@
-"""Cancellation: a request ends when its client hangs up, but not while it writes to a database."""
+"""Cancellation: a request ends when its client hangs up, but not while it commits."""
 
 import asyncio
 from collections.abc import Awaitable
