@@ -177,7 +177,10 @@ async def rotate_key(
     """Replace a key with a new one; the old key stays valid for the overlap."""
     overlap = rules.parse_overlap_seconds(overlap_seconds) * MICROS_PER_SECOND
     if key.stored_end is not None:
-        raise InvalidField("This key has already been rotated or revoked.", param="handle")
+        raise InvalidField(
+            "This key has already been rotated or revoked, or it has an end. Issue a new one.",
+            param="handle",
+        )
     app = await app_by_id(transaction, key.app_id)
     if overlap:
         await store.end_key(transaction, key, clock() + overlap)
