@@ -229,10 +229,10 @@ async def test_a_factor_that_is_proposed_during_a_rotation_survives_it(
     encrypted, rotating = asyncio.Event(), asyncio.Event()
     propose = factor_store.propose_factor
 
-    async def slowly(transaction: Transaction, account_id: str, secret: str) -> str:
+    async def slowly(transaction: Transaction, account_id: str, secret: str, session: str) -> str:
         encrypted.set()
         await rotating.wait()
-        return await propose(transaction, account_id, secret)
+        return await propose(transaction, account_id, secret, session)
 
     monkeypatch.setattr(factor_store, "propose_factor", slowly)
     proposing = asyncio.create_task(ada.propose_factor())

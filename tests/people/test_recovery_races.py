@@ -46,6 +46,34 @@ async def link_of(recovery: Recovery, *, by_operator: bool) -> str:
     return await (recovery.operator_link() if by_operator else recovery.link())
 
 
+@postgres_only
+async def test_a_passkey_added_while_the_app_is_turned_off_gets_recovery_codes(
+    keyring: Keyring, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Either the codes of the app stay, or the passkey is the first factor and gets its own."""
+    member, pause = keyring.member, Pause()
+    await member.turn_on_factor()
+    record = member.second_factors._notices.record  # noqa: SLF001
+
+    async def slowly(*arguments: Any) -> None:
+        await pause.wait()
+        await record(*arguments)
+
+    member.clock.advance(seconds=30)  # each code works once
+    with monkeypatch.context() as patched:
+        patched.setattr(member.second_factors._notices, "record", slowly)  # noqa: SLF001
+        removing = asyncio.create_task(
+            member.second_factors.remove(member.account_id, member.code(), HOME)
+        )
+        await pause.reached.wait()
+    adding = asyncio.create_task(keyring.add())
+    await until_done_or_blocked(adding, database_url)
+    pause.may_go_on.set()
+    await asyncio.gather(removing, adding)
+
+    assert (await keyring.settings()).recovery_codes_left == 10
+
+
 @by_operator
 async def test_a_passkey_sign_in_begun_before_a_recovery_fails(
     keyring: Keyring, recovery: Recovery, *, by_operator: bool

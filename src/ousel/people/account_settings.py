@@ -91,7 +91,6 @@ class AccountSettingsService:
 
         async def work(transaction: Transaction) -> None:
             if await store.end_session(transaction, account_id, session_hash):
-                await factor_store.remove_proposed_factor(transaction, account_id)
                 await record_event(transaction, account_id, "session_ended", source, self._clock)
 
         await self._database.write(work)

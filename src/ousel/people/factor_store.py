@@ -17,10 +17,13 @@ FACTOR_OF: Final = Statement(
     " WHERE account_id = :account_id",
 )
 PROPOSE_FACTOR: Final = Statement(
-    "propose a second factor, or find the one that is there",
-    "INSERT INTO second_factors (account_id, secret, confirmed_at, last_step)"
-    " VALUES (:account_id, :secret, NULL, 0)"
-    " ON CONFLICT (account_id) DO UPDATE SET secret = second_factors.secret RETURNING secret",
+    "propose a second factor, or find the one that is confirmed or that the session has proposed",
+    "INSERT INTO second_factors (account_id, secret, confirmed_at, last_step, proposed_by)"
+    " VALUES (:account_id, :secret, NULL, 0, :session)"
+    " ON CONFLICT (account_id) DO UPDATE SET proposed_by = :session,"
+    " secret = CASE WHEN second_factors.confirmed_at IS NULL"
+    " AND COALESCE(second_factors.proposed_by, '') <> :session"
+    " THEN :secret ELSE second_factors.secret END RETURNING secret",
 )
 SECRETS_OF_OTHER_KEYS: Final = Statement(
     "some secrets of second factors that a given key has not encrypted",
@@ -65,9 +68,16 @@ async def second_factor_of(transaction: Transaction, account_id: str) -> SecondF
     return SecondFactor(*rows[0]) if rows else None
 
 
-async def propose_factor(transaction: Transaction, account_id: str, secret: str) -> str:
-    """Store a secret that a code must confirm, unless there is one; return the stored secret."""
-    [[stored]] = await transaction.fetch(PROPOSE_FACTOR, account_id=account_id, secret=secret)
+async def propose_factor(
+    transaction: Transaction, account_id: str, secret: str, session: str
+) -> str:
+    """Store a secret that a code must confirm, unless there is one; return the stored secret.
+
+    A secret that another session has seen, but not confirmed, is replaced.
+    """
+    [[stored]] = await transaction.fetch(
+        PROPOSE_FACTOR, account_id=account_id, secret=secret, session=session
+    )
     return str(stored)
 
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Final, Literal, TypeVar
 
+from ousel.accounts import service as accounts
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField
@@ -90,6 +91,7 @@ class SecondFactorService:
     async def propose(self, account_id: str, session_hash: str) -> str | None:
         """Return a secret for the authenticator app; its first code turns the app on.
 
+        Each session gets a secret of its own, since another session may be a stranger's.
         Return None if the session has ended meanwhile. A new password ends sessions and removes
         what was proposed in them: nobody may propose anything afterwards.
         """
@@ -99,11 +101,13 @@ class SecondFactorService:
                 return None
             secret = base64.b32encode(os.urandom(FACTOR_SECRET_BYTES)).decode()
             encrypted = await self._secrets.encrypt(transaction, account_id, secret)
-            stored = await factor_store.propose_factor(transaction, account_id, encrypted)
+            stored = await factor_store.propose_factor(
+                transaction, account_id, encrypted, session_hash
+            )
             proposed = self._secrets.decrypt(account_id, stored)
             if proposed is None:  # its key is lost
                 await factor_store.remove_proposed_factor(transaction, account_id)
-                await factor_store.propose_factor(transaction, account_id, encrypted)
+                await factor_store.propose_factor(transaction, account_id, encrypted, session_hash)
             return proposed or secret
 
         return await self._database.write(work)
@@ -118,6 +122,8 @@ class SecondFactorService:
             )
 
         async def turn_on(transaction: Transaction) -> list[str]:
+            # A passkey that is added or removed meanwhile decides whether there are codes already.
+            await accounts.lock_password_hash(transaction, account_id)
             await self._notices.record(transaction, account_id, "second_factor_turned_on", source)
             return await make_recovery_codes(transaction, account_id)
 
@@ -130,6 +136,7 @@ class SecondFactorService:
         """Turn the authenticator app off, which requires a code."""
 
         async def turn_off(transaction: Transaction) -> bool:
+            await accounts.lock_password_hash(transaction, account_id)  # as above
             await factor_store.remove_factor(transaction, account_id)
             await remove_useless_recovery_codes(transaction, account_id)
             await self._notices.record(
