@@ -15,7 +15,7 @@ from ousel.people.audit import EventSource
 from ousel.people.notices import EventNotices
 from ousel.people.recovery import RecoveryService
 from ousel.people.rules import MAIL_ADDRESS_LIMIT, RESET_LIMIT
-from ousel.people.sign_in import SignInService
+from ousel.people.sign_in import SignInService, WrongPassword
 from tests.people.mailboxes import EMAIL, People
 from tests.people.members import HOME, LAPTOP, OFFICE, Member
 from tests.people.recoveries import Recovery
@@ -106,6 +106,31 @@ async def test_the_same_statements_run_for_accounts_that_do_not_exist(
     assert (await outbox.figures()).waiting == 2  # beside what the sandbox wrote at sign-up
     await outbox.sweep()
     assert [each.recipient for each in await outbox.newest()] == [EMAIL] * 3
+
+
+async def test_the_same_statements_refuse_a_password_for_a_name_that_nobody_has(
+    ada: Member, database: Database, sign_in: SignInService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the time of the answer does not tell who has an account."""
+    asked: list[str] = []
+    write = database.write
+
+    async def recording_write(work: Work[Result]) -> Result:
+        async def with_names(transaction: Transaction) -> Result:
+            return await work(cast("Transaction", RecordingTransaction(transaction, asked)))
+
+        return await write(with_names)
+
+    monkeypatch.setattr(database, "write", recording_write)
+    ran = []
+    assert ada.account_id
+    for name in ("ada", "nobody"):
+        asked.clear()
+        with pytest.raises(WrongPassword):
+            await sign_in.sign_in(name, "wrong horse battery", HOME)
+        ran.append(tuple(asked))
+    assert ran[0] == ran[1]
+    assert len(ran[0]) > 2
 
 
 async def test_ten_links_a_day_are_sent_for_an_account(

@@ -1,6 +1,5 @@
 """Account recovery: links that set a new password, sent by mail or issued by the operator."""
 
-import hashlib
 from typing import Final
 
 import msgspec
@@ -78,14 +77,14 @@ class RecoveryService:
 
         async def work(transaction: Transaction) -> None:
             await self._attempts.count_mail_from(transaction, source)
-            account_id = await _find_account_id(transaction, name) or _decoy_id(name)
+            account_id = await _find_account_id(transaction, name) or rules.decoy_id(name)
             is_allowed = await self._attempts.count_reset(transaction, account_id, source)
             email = await accounts.lock_email(transaction, account_id)
             found = await accounts.accounts_by_id(transaction, [account_id])
             username = found[account_id].username if found else ""
             is_sent = is_allowed and email.is_confirmed
             # A link that is not sent must not replace the link that the holder has received.
-            link_account_id = account_id if is_sent else _decoy_id(name)
+            link_account_id = account_id if is_sent else rules.decoy_id(name)
             secret = await resets.issue_link(transaction, link_account_id, "mail", self._clock)
             letter = letters.reset_letter(username, link_address(self._outbox, secret))
             if is_sent:
@@ -190,11 +189,6 @@ async def _find_account_id(transaction: Transaction, name: str) -> str | None:
         except AccountNotFound:  # it is malformed
             continue
     return None
-
-
-def _decoy_id(name: str) -> str:
-    """Return the id under which links that nobody gets are stored; no account has this id."""
-    return f"none_{hashlib.sha256(name.lower().encode(errors='surrogatepass')).hexdigest()}"
 
 
 def _link_ended() -> ResetLinkEnded:

@@ -187,3 +187,8 @@ def device_name(user_agent: str) -> str:
     browser = next((name for mark, name in browsers if mark in user_agent), "")
     system = next((name for mark, name in systems if mark in user_agent), "")
     return " on ".join(part for part in (browser, system) if part) or "Unknown device"
+
+
+def decoy_id(name: str) -> str:
+    """Return the id that stands for a name without an account; no account has this id."""
+    return f"none_{hashlib.sha256(name.lower().encode(errors='surrogatepass')).hexdigest()}"

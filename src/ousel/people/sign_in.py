@@ -13,7 +13,7 @@ from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import FieldChecks, InvalidField, Refusal
 from ousel.kernel.ids import new_secret, secret_hash
 from ousel.ledger.refusals import AccountNotFound
-from ousel.people import factor_store, rules, store
+from ousel.people import rules, store
 from ousel.people.attempts import AttemptCounter, SignInAttempt, TooManyAttempts
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
 from ousel.people.notices import EventNotices
@@ -119,14 +119,12 @@ class SignInService:
 
         async def work(transaction: Transaction) -> NewSession | None:
             await self._attempts.count_attempt(transaction, attempt)
-            if account_id is None:
-                return None
+            # For a name that nobody has, the same statements run, so that time reveals nothing.
+            locked_id = account_id or rules.decoy_id(name)
             # The password may have changed while it was compared; the lock rules out later changes.
-            current = await accounts.lock_password_hash(transaction, account_id)
-            if not is_right or current != stored:
-                await record_failed_sign_in(
-                    transaction, account_id, "password", source, self._clock
-                )
+            current = await accounts.lock_password_hash(transaction, locked_id)
+            if account_id is None or not is_right or current != stored:
+                await record_failed_sign_in(transaction, locked_id, "password", source, self._clock)
                 return None
             await self._attempts.uncount_attempt(transaction, attempt)
             return await self._start_session(transaction, account_id, source)
@@ -185,11 +183,10 @@ class SignInService:
         return await self._open_session(transaction, account_id, "signed_in", source)
 
     async def sign_out(self, account_id: str, session_hash: str, source: EventSource) -> None:
-        """End this session; what it may have proposed as a second factor ends with it."""
+        """End this session."""
 
         async def work(transaction: Transaction) -> None:
             await store.end_session(transaction, account_id, session_hash)
-            await factor_store.remove_proposed_factor(transaction, account_id)
             await record_event(transaction, account_id, "signed_out", source, self._clock)
 
         await self._database.write(work)
