@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from ousel.sealed_log.notes import Signature
+from ousel.sealed_log.receipt_check import check_receipt
+from ousel.sealed_log.receipt_sentences import proven_sentences
 from tests.cli.commands import assert_fails, ousel
 from tests.sealed_log.examples import KEY, movement, receipt_of
 
@@ -42,6 +46,31 @@ def test_a_receipt_as_json(receipt: Path) -> None:
     assert record["proven"]
     assert len(record["signed_names"]) == 2
     assert record["not_proven"]
+
+
+def test_a_note_cannot_add_sentences_or_control_the_terminal(tmp_path: Path) -> None:
+    """Whoever sends money writes the note, and somebody else reads what the command prints."""
+    file = tmp_path / "receipt.json"
+    file.write_bytes(receipt_of(movement(note="x”.\n- 9000.00 OUSD moved\x9b2K")))
+    done = ousel("receipt", "check", str(file), f"--key={KEY.verifier}", database=NOWHERE)
+    proven = done.output.partition("Proven:")[2].partition("Stated by the operator")[0]
+    assert proven.count("\n- ") == 3
+    assert r"“x”.\n- 9000.00 OUSD moved\x9b2K”" in proven
+    assert "\x9b" not in done.output
+
+
+def test_the_key_of_a_log_is_no_witness(receipt: Path) -> None:
+    """Otherwise the log's own signature would count as that of somebody else."""
+    keys = (f"--key={KEY.verifier}", f"--witness={KEY.verifier}")
+    for command in (("receipt", "check", str(receipt)), ("log", "audit", "http://127.0.0.1:1")):
+        assert_fails(ousel(*command, *keys, database=NOWHERE), "the key of a log, not of a witness")
+
+
+def test_a_witness_with_a_wrong_clock_is_quoted(receipt: Path) -> None:
+    """A time that is no date does not make the receipt unreadable."""
+    checked = check_receipt(receipt.read_bytes(), [KEY.verifier], [])
+    cosigned = msgspec.structs.replace(checked, cosignatures=[Signature(KEY.verifier, 10**15)])
+    assert "at second 1000000000000000 of Unix time" in proven_sentences(cosigned)[-1]
 
 
 def test_a_changed_receipt_is_refused(receipt: Path) -> None:

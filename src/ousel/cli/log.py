@@ -19,7 +19,7 @@ from ousel.cli.console import (
     show,
 )
 from ousel.cli.log_keys import keys
-from ousel.cli.receipts import KeyOption, parse_keys
+from ousel.cli.receipts import KeyOption, parse_keys, parse_witness_keys
 from ousel.kernel.files import read_if_there, write_durably
 from ousel.kernel.settings import PORT_MAX
 from ousel.sealed_log.audit import AuditFailed, Auditor, AuditResult, LogInconsistent
@@ -106,7 +106,7 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Check that a log extends what it showed the last time; save the evidence if it does not."""
-    auditor = Auditor(parse_keys(key), state, parse_keys(witness or []))
+    auditor = Auditor(parse_keys(key), state, parse_witness_keys(witness))
     remote = RemoteLog(url)
     with clean_up_on_signal():
         while True:

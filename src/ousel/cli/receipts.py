@@ -9,7 +9,7 @@ import typer
 from ousel.cli.command_group import command_group
 from ousel.cli.console import JsonOption, fail, print_json
 from ousel.kernel.money import json_from_micros
-from ousel.sealed_log.notes import NoteRefused, VerifierKey, parse_verifier_key
+from ousel.sealed_log.notes import COSIGNATURE, NoteRefused, VerifierKey, parse_verifier_key
 from ousel.sealed_log.receipt_check import RECEIPT_BYTES_MAX, CheckedReceipt, check_receipt
 from ousel.sealed_log.receipt_sentences import (
     proven_sentences,
@@ -49,7 +49,7 @@ def check(
     """Check a receipt without the network, and say what it proves and what it does not."""
     with file.open("rb") as opened:
         content = opened.read(RECEIPT_BYTES_MAX + 1)
-    keys, witness_keys = parse_keys(key), parse_keys(witness or [])
+    keys, witness_keys = parse_keys(key), parse_witness_keys(witness)
     try:
         checked = check_receipt(content, keys, witness_keys)
     except ReceiptRefused as error:
@@ -71,11 +71,27 @@ def parse_keys(texts: list[str]) -> list[VerifierKey]:
         fail(str(error))
 
 
+def parse_witness_keys(texts: list[str] | None) -> list[VerifierKey]:
+    """Return the verifier keys of these witnesses, or end the command."""
+    found = parse_keys(texts or [])
+    for key in found:
+        if key.type != COSIGNATURE:
+            fail(f"{key} is the key of a log, not of a witness")
+    return found
+
+
 def _print_list(heading: str, sentences: list[str]) -> None:
     if sentences:
         typer.echo(f"\n{heading}:")
     for sentence in sentences:
-        typer.echo(f"- {sentence}")
+        typer.echo(f"- {_printable(sentence)}")
+
+
+def _printable(sentence: str) -> str:
+    """Escape line feeds and control characters, with which a note could forge other sentences."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in sentence
+    )
 
 
 def _record(checked: CheckedReceipt) -> dict[str, object]:

@@ -30,11 +30,19 @@ def proven_sentences(receipt: CheckedReceipt) -> list[str]:
         )
     sentences += [
         f"The witness {signature.key.name} saw this state of the log at"
-        f" {timestamp((signature.signed_at or 0) * MICROS_PER_SECOND)}. This state extended"
+        f" {_moment(signature.signed_at or 0)}. This state extended"
         " everything that the witness had seen before."
         for signature in receipt.cosignatures
     ]
     return sentences
+
+
+def _moment(seconds: int) -> str:
+    """Return the time at which a witness signed, even if its clock shows no date at all."""
+    try:
+        return timestamp(seconds * MICROS_PER_SECOND)
+    except (OverflowError, ValueError):
+        return f"second {seconds} of Unix time"
 
 
 def signed_names(receipt: CheckedReceipt) -> list[str]:
