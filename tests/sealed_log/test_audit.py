@@ -83,6 +83,30 @@ def test_a_rewritten_log_is_found_and_the_evidence_kept(
     assert auditor.audit(Published(LogInMemory(LEAVES[:301]))).previous == first.checkpoint()
 
 
+def test_evidence_is_never_overwritten(auditor: Auditor) -> None:
+    """The log could otherwise replace a proof of its fork with something harmless."""
+    fork, shorter = LogInMemory([b"another", *LEAVES[1:300]]), LogInMemory(LEAVES[:299])
+    auditor.audit(Published(LogInMemory(LEAVES[:300])))
+    for found in (fork, shorter, fork):
+        with pytest.raises(LogInconsistent):
+            auditor.audit(Published(found))
+    evidence = auditor.evidence.read_text()
+    assert [evidence.count(each.signed_checkpoint()) for each in (fork, shorter)] == [1, 1]
+
+
+def test_an_inconsistency_is_reported_although_the_evidence_cannot_be_written(
+    auditor: Auditor,
+) -> None:
+    """Then the message contains both checkpoints: the log may never show the fork again."""
+    first, fork = LogInMemory(LEAVES[:300]), LogInMemory([b"another", *LEAVES[1:300]])
+    auditor.audit(Published(first))
+    auditor.evidence.mkdir()
+    with pytest.raises(LogInconsistent, match="cannot be written") as found:
+        auditor.audit(Published(fork))
+    for each in (first, fork):
+        assert each.signed_checkpoint() in str(found.value)
+
+
 def test_hashes_that_do_not_have_the_signed_root_are_found(auditor: Auditor) -> None:
     """A log cannot show a checkpoint without the tree under it."""
     log = LogInMemory(LEAVES[:5])

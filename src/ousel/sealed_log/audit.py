@@ -84,8 +84,8 @@ class Auditor:
         try:
             self._check(log, previous, checkpoint)
         except ProofRefused as error:
-            self._write_evidence(str(error), previous_note or "nothing\n", note)
-            raise LogInconsistent(f"{error}; the evidence is in {self.evidence}") from None
+            evidence = _evidence(str(error), previous_note or "nothing\n", note)
+            raise LogInconsistent(f"{error}; {self._write_evidence(evidence)}") from None
         write_durably(self._state, note.encode())
         return AuditResult(checkpoint, previous, cosignatures)
 
@@ -115,9 +115,19 @@ class Auditor:
             raise ProofRefused("the published hashes have another root than the signed one")
         check_consistency(old.size, old.root, size, checkpoint.root, proof)
 
-    def _write_evidence(self, reason: str, before: str, now: str) -> None:
-        """Write what proves the inconsistency: both checkpoints, each signed by the log."""
-        text = (
-            f"The log contradicts itself: {reason}.\n\nSeen before:\n\n{before}\nSeen now:\n\n{now}"
-        )
-        write_durably(self.evidence, text.encode())
+    def _write_evidence(self, evidence: str) -> str:
+        """Add to the evidence that was found before; return a phrase that says where it is."""
+        try:
+            earlier = read_if_there(self.evidence) or b""
+            if evidence.encode() not in earlier:
+                write_durably(self.evidence, earlier + evidence.encode())
+        except OSError as error:
+            return f"{self.evidence} cannot be written: {error.strerror}. {evidence}"
+        return f"the evidence is in {self.evidence}"
+
+
+def _evidence(reason: str, before: str, now: str) -> str:
+    """Return what proves the inconsistency: both checkpoints, each signed by the log."""
+    return (
+        f"The log contradicts itself: {reason}.\n\nSeen before:\n\n{before}\nSeen now:\n\n{now}\n"
+    )
