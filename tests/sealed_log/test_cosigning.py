@@ -165,6 +165,25 @@ async def test_a_receipt_has_the_newest_cosigned_checkpoint(log: Log, tmp_path: 
     assert sizes == {index: (3, 2) if index < 3 else (6, 1) for index in range(6)}
 
 
+async def test_a_cosignature_of_the_former_key_does_not_hide_a_newer_one(
+    log: Log, tmp_path: Path
+) -> None:
+    """A witness that has not learned of the new key yet keeps its old cosignature."""
+    reader = reader_of(log, WITNESS, OTHER)
+    await seal_more(log)
+    with serving(log, tmp_path / "first") as address:
+        await Cosigning(log.database, system_clock, reader, address).offer_due()
+    assert log.key.key is not None
+    log.key.key = log.key.key.create_successor()
+    await log.sealer.seal_all()
+    with serving(log, tmp_path / "second", OTHER) as address:
+        await Cosigning(log.database, system_clock, reader, address).offer_due()
+
+    entry = (await log.database.snapshot(_all_entries))[0]
+    found = await reader.find_entry(entry)
+    assert OTHER.verifier.name in found.inclusion.checkpoint
+
+
 async def _all_entries(transaction: Transaction) -> list[Entry]:
     return [entry async for page in DatabaseLedger(transaction).entries() for entry in page]
 

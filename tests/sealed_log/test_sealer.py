@@ -12,7 +12,7 @@ from typing_extensions import override
 from ousel.database.addresses import open_database
 from ousel.database.port import Database, Result, Transaction, Work
 from ousel.kernel.clock import system_clock
-from ousel.kernel.errors import OutcomeUnknown
+from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from ousel.ledger.queue import PostingQueue
 from ousel.sealed_log import sealer as sealing
 from tests.sealed_log.logs import Log, send
@@ -37,14 +37,41 @@ async def test_a_server_whose_key_was_replaced_seals_nothing_and_says_so(log: Lo
     log.key.key = old
     await person(log.database, "ada", "1")
 
+    sealer = log.another_sealer()
     with captured_logs() as logs:
-        await log.another_sealer().seal_due()
+        await sealer.seal_due()
+        log.queue._context.batches_written += 1  # noqa: SLF001 - there is something to seal
+        await sealer.seal_due()
     [line] = logs
     assert line["event"] == "sealing has stopped"
     assert f"put the file of that key at {log.key.path}, and restart" in line["reason"]
 
     log.key.key = new
     assert await log.sealer.seal_all() == 1
+
+
+async def test_a_sealer_that_has_seen_more_than_there_is_says_so(log: Log) -> None:
+    """The database went back, and what this process has published may not be contradicted."""
+    await person(log.database, "ada", "1")
+    await log.sealer.seal_all()
+    log.key.size_seen += 1
+    with captured_logs() as logs:
+        for _ in range(2):
+            assert await log.sealer.seal_all() == 0
+    [line] = logs
+    assert line["event"] == "sealing has stopped"
+    assert line["reason"].endswith("but it had 2 before: the database went back")
+
+
+async def test_a_log_that_could_not_be_created_is_created_soon(log: Log) -> None:
+    """A failure of the database at the first start delays it until the next poll."""
+    await person(log.database, "ada", "1")
+    controlled = ControlledDatabase(log.database)
+    controlled.faults.append("away")
+    sealer = log.another_sealer(controlled)
+    with pytest.raises(DatabaseUnavailable):
+        await sealer.seal_all()
+    assert await sealer.seal_all() == 1
 
 
 async def test_each_movement_gets_one_leaf(log: Log) -> None:

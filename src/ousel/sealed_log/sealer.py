@@ -21,7 +21,7 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Movement
 from ousel.sealed_log import backfill, store
 from ousel.sealed_log.keys import AnotherKeySigned, KeyHolder, LogKey
-from ousel.sealed_log.merkle import root_hash
+from ousel.sealed_log.merkle import leaf_count, root_hash
 from ousel.sealed_log.notifier import LogNotifier
 from ousel.sealed_log.prepared_leaves import LeafRow, PreparedLeaves, leaf_rows
 from ousel.sealed_log.tiles import TileHashes, append_leaves, right_edge
@@ -53,6 +53,7 @@ class SealingStep(msgspec.Struct, frozen=True):
     size: int = 0  # of the log after it
     batch_ids: Sequence[str] = ()
     is_backfill: bool = False
+    is_refused: bool = False  # the log is shorter than this process has seen it
 
 
 class Sealer:
@@ -72,6 +73,7 @@ class Sealer:
         self._next_backfill_poll = 0.0
         self._prepared = PreparedLeaves(queue.recent_movements)
         self._batches_wanted = STEP_BATCHES_MAX
+        self._is_refused = False
 
     async def seal_due(self) -> None:
         """Seal all that is unsealed, unless it is too early for another poll."""
@@ -84,15 +86,15 @@ class Sealer:
         try:
             await self.seal_all()
         except AnotherKeySigned as error:
-            self._next_poll = monotonic() + UNUSABLE_KEY_SECONDS
+            self._pauses_until = monotonic() + UNUSABLE_KEY_SECONDS
             cure = f"put the file of that key at {self._key.path}, and restart this server"
             _log.error("sealing has stopped", reason=f"{error}: {cure}")
 
     async def seal_all(self) -> int:
         """Seal all that is unsealed, step by step; return how many movements were sealed."""
         if monotonic() >= self._next_backfill_poll:
-            self._next_backfill_poll = monotonic() + BACKFILL_POLL_SECONDS
             await self.create_log()
+            self._next_backfill_poll = monotonic() + BACKFILL_POLL_SECONDS
         sealed = 0
         while True:
             started = monotonic()
@@ -123,6 +125,10 @@ class Sealer:
             lambda transaction: _seal_some(transaction, key, prepared, wanted)
         )
         prepared.discard(sealed.batch_ids)
+        if sealed.is_refused and not self._is_refused:
+            seen = f"the log has {leaf_count(sealed.size)}, but it had {key.size_seen} before"
+            _log.error("sealing has stopped", reason=f"{seen}: the database went back")
+        self._is_refused = sealed.is_refused
         # The size of batches changes slowly, so the next step will take about as many batches as
         # this one. Let it read up to twice as many.
         twice_as_many = 2 * len(sealed.batch_ids)
@@ -140,7 +146,7 @@ async def _seal_some(
     if head is None or (key is None and head.checkpoint is not None):
         return SealingStep(0, is_last=True)
     if head.size < holder.size_seen:  # the database went back: see `published`
-        return SealingStep(0, is_last=True)
+        return SealingStep(0, is_last=True, size=head.size, is_refused=True)
     must_sign = key is not None and key.needs_new_checkpoint(head.checkpoint)
     # The entries are read before the unsealed batches. So a movement that has a row for the sealer
     # has either been sealed, or is in one of the batches that are read next.

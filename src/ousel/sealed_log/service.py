@@ -137,8 +137,14 @@ class LogReader:
         previous = before.get((entry.account_id, entry.sequence))
         # A receipt has the newest cosigned checkpoint, unless the movement was sealed after it.
         shown = CosignedCheckpoint(head.size, head.checkpoint)
-        cosigned = newest_cosigned(await self._cosignatures(transaction))
-        if cosigned and own.index < cosigned.size and names_signer(cosigned.note, key.verifier):
+        cosigned = newest_cosigned(
+            [
+                each
+                for each in await self._cosignatures(transaction)
+                if names_signer(each.checkpoint, key.verifier)
+            ]
+        )
+        if cosigned and own.index < cosigned.size:
             shown = cosigned
         tiles = await self._tiles(transaction, tiles_with(inclusion_nodes(own.index, shown.size)))
         inclusion = Inclusion(
