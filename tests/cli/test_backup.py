@@ -147,6 +147,30 @@ async def test_a_restored_sandbox_revokes_keys_at_its_own_time(
     assert key.ends_at >= before
 
 
+@pytest.mark.parametrize("engine", ["postgresql"])
+async def test_a_restore_leaves_out_what_belongs_to_others(
+    database_url: str, raw_sql: RawSql, elsewhere: str, tmp_path: Path
+) -> None:
+    """Extensions and grants of an administrator need rights, or roles, that Ousel may not have."""
+    role = f"reporting_{new_id('x', system_clock)[-8:]}"
+    await raw_sql.run(f"CREATE ROLE {role}")
+    await raw_sql.run(f"GRANT SELECT ON accounts TO {role}")
+    others = "SELECT name FROM pg_available_extensions WHERE name IN ('pgcrypto', 'vector')"
+    for (extension,) in await raw_sql.run(others):  # some servers have none
+        await raw_sql.run(f"CREATE EXTENSION {extension}")
+    file = tmp_path / "books.backup"
+    backed_up = await asyncio.to_thread(ousel, "backup", str(file), database=database_url)
+    assert backed_up.exit_code == 0, backed_up.errors
+    await raw_sql.run(f"REVOKE ALL ON accounts FROM {role}")
+    await raw_sql.run(f"DROP ROLE {role}")
+
+    restored = await asyncio.to_thread(ousel, "restore", str(file), database=elsewhere)
+
+    assert restored.exit_code == 0, restored.errors
+    async with RawSql(elsewhere) as other:
+        assert await other.run("SELECT extname FROM pg_extension") == [("plpgsql",)]
+
+
 def test_a_backup_overwrites_nothing(database_url: str, tmp_path: Path) -> None:
     """A file that exists is refused and stays as it is."""
     file = tmp_path / "precious"

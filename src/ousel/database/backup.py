@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -48,9 +49,13 @@ def restore(url: str, source: Path) -> None:
     if not source.is_file():
         raise BackupFailed(f"there is no backup at {source}")
     if is_postgres(url):
-        _check_dump(source, str(source))
-        options = ("--exit-on-error", "--single-transaction", "--no-owner")
-        _run("pg_restore", url, *options, str(source.absolute()))
+        contents = _check_dump(source, str(source))
+        options = ("--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges")
+        with tempfile.NamedTemporaryFile("w") as own:
+            lines = contents.splitlines()
+            own.write("\n".join(line for line in lines if " EXTENSION " not in line))
+            own.flush()
+            _run("pg_restore", url, *options, f"--use-list={own.name}", str(source.absolute()))
     else:
         target = sqlite_path(url).resolve()
         _copy_sqlite(source, target)
@@ -104,11 +109,12 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
-def _check_dump(file: Path, name: str) -> None:
-    """Check with PostgreSQL's own tool that the dump contains a ledger."""
+def _check_dump(file: Path, name: str) -> str:
+    """Check with PostgreSQL's own tool that the dump contains a ledger; return its contents."""
     contents = _output("pg_restore", "--list", str(file.absolute()))
     if not all(re.search(rf" TABLE .*\b{table} ", contents) for table in OUSEL_TABLES):
         raise _no_ledger_in(name)
+    return contents
 
 
 def _no_ledger_in(name: str) -> BackupFailed:
