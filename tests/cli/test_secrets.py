@@ -69,6 +69,17 @@ def test_a_file_that_cannot_be_written_is_named(database_url: str, tmp_path: Pat
     assert file.read_bytes() == before
 
 
+@pytest.mark.one_engine
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_root_rotates_for_the_owner_of_the_file(database_url: str, tmp_path: Path) -> None:
+    """The server usually runs as another user, who must be able to read the new key."""
+    file = tmp_path / "secret"
+    run("secret", "create", database=database_url, file=file)
+    os.chown(file, 10_001, 10_002)
+    run("secret", "rotate", database=database_url, file=file)
+    assert (file.stat().st_uid, file.stat().st_gid) == (10_001, 10_002)
+
+
 def test_a_key_is_rotated_in_one_step_or_two(database_url: str, tmp_path: Path) -> None:
     """A key that was prepared is the one that the rotation uses."""
     file = tmp_path / "secret"

@@ -3,6 +3,7 @@
 import errno
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ def write_durably(
 ) -> None:
     """Write a file as a whole: after a crash, it has the old content or the new.
 
+    If root writes it, it gets the owner of the file that it replaces, or else of its folder.
     If `replaces` is False and the file exists, raise FileExistsError.
     """
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}.unfinished")
@@ -25,6 +27,10 @@ def write_durably(
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
+            if os.geteuid() == 0:  # the server that will read the file may run as another user
+                owner = (path if path.exists() else path.parent).stat()
+                with suppress(PermissionError):  # some containers take this right from root
+                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
             os.fsync(file.fileno())
         if replaces:
             unfinished.replace(path)
