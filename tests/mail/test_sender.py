@@ -235,6 +235,15 @@ async def test_a_message_that_has_become_too_old_is_not_sent(
     assert await outbox.figures() == OutboxFigures(0, None, 1)
 
 
+async def test_a_message_that_nobody_sends_is_deleted(
+    database: Database, outbox: Outbox, clock: ManualClock
+) -> None:
+    """A server without mail has no sender that would give the message up."""
+    await write(database, outbox, "ada@example.com")
+    clock.advance(seconds=KEPT_DAYS * 24 * 3600)
+    assert await outbox.sweep() == 1
+
+
 async def test_several_processes_send_each_message_once(
     database: Database,
     outbox: Outbox,

@@ -153,9 +153,7 @@ def bulk_update(table: Table) -> Statement:
     return Statement(f"update {table.name}", text)
 
 
-def deletion_of_oldest(
-    name: str, table: Table, *, by: str, condition: str | None = None
-) -> Statement:
+def deletion_of_oldest(name: str, table: Table, *, by: str) -> Statement:
     """Return the statement that deletes up to `limit` rows, those with the oldest times first.
 
     The column `by` has the times. Only rows up to the time `:before` are deleted. All processes
@@ -163,11 +161,10 @@ def deletion_of_oldest(
     PostgreSQL chooses them only once.
     """
     key = ", ".join(table.key_names)
-    old = f"{by} <= :before" + (f" AND {condition}" if condition else "")
     text = (
         f"DELETE FROM {table.name} WHERE ({key}) IN ("
         f" WITH oldest AS MATERIALIZED (SELECT {key} FROM {table.name}"
-        f" WHERE {old} ORDER BY {by}, {key} LIMIT :limit FOR UPDATE)"
+        f" WHERE {by} <= :before ORDER BY {by}, {key} LIMIT :limit FOR UPDATE)"
         f" SELECT {key} FROM oldest)"
     )
     return Statement(name, text)

@@ -60,7 +60,7 @@ class Outbox:
         return await self._database.read(store.figures)
 
     async def sweep(self) -> int:
-        """Delete old messages that are not to be sent; return how many."""
+        """Delete old messages, which nobody will send any more; return how many."""
         before = self._clock() - KEPT_DAYS * 24 * 3600 * MICROS_PER_SECOND
         return await sweep(
             self._database, lambda transaction, limit: store.delete_old(transaction, before, limit)

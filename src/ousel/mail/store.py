@@ -59,10 +59,9 @@ NEWEST_TO: Final = Statement(
     " ORDER BY id DESC LIMIT :limit",
 )
 DELETE_OLD: Final = deletion_of_oldest(
-    "delete some old messages that are not to be sent",
+    "delete some old messages",
     OUTBOX,
     by="created_at",
-    condition="due_at IS NULL",
 )
 
 
@@ -125,5 +124,5 @@ async def newest(
 
 
 async def delete_old(transaction: Transaction, before: int, limit: int) -> int:
-    """Delete up to `limit` messages from before this moment that are not to be sent."""
+    """Delete up to `limit` messages from before this moment."""
     return await transaction.execute(DELETE_OLD, before=before, limit=limit)
