@@ -53,6 +53,7 @@ async def test_an_address_without_a_server_is_unavailable() -> None:
     "rest",
     [
         *("secret#1@db/ousel", "secret/1@db/ousel", "secret?1@db/ousel"),
+        *("secret@1@db/ousel", "a@secret:b@db/ousel"),
         *("secret@db:port/ousel", "secret@[::1/ousel", "secret@db:70000/ousel"),
         *("secret@one:5432,other:70000/ousel", f"secret@db:{'9' * 5000}/ousel"),
     ],

@@ -8,7 +8,7 @@ from ousel.kernel.settings import PORT_MAX, SettingError
 _HOST: Final = r"(?:[^:,@/?#\[\]]*|\[[^\]/?#]*\])(?::[0-9]*)?"
 # Groups: scheme, user, password, hosts with the database's name, options.
 ADDRESS: Final = re.compile(
-    r"(postgres(?:ql)?://)(?:([^:/?#]*)(?::([^/?#]*))?(?=@))?"
+    r"(postgres(?:ql)?://)(?:([^:/?#@]*)(?::([^/?#@]*))?(?=@))?"
     rf"(@?{_HOST}(?:,{_HOST})*(?:/[^?#]*)?)(?:\?([^#]*))?"
 )
 _PORT: Final = re.compile(r":([0-9]+)(?=,|$)")
@@ -21,7 +21,8 @@ def check_address(url: str) -> None:
     if parts is None or any(float(port) > PORT_MAX for port in _ports(parts[4])):
         raise SettingError(
             "OUSEL_DATABASE_URL must be like postgresql://NAME:PASSWORD@HOST:PORT/DATABASE,"
-            " with special characters in the name and the password escaped: # as %23, / as %2F."
+            " with special characters in the name and the password escaped: # as %23, / as %2F,"
+            " @ as %40."
         )
 
 
