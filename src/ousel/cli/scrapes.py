@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from ousel.cli.console import fail
+from ousel.kernel.errors import OperatorError
 
 SCRAPE_SECONDS_MAX: Final = 5.0
 
@@ -103,7 +103,9 @@ def scrape(addresses: Iterable[str]) -> Scrape:
         try:
             families = list(text_string_to_metric_families(_text(address)))
         except ValueError:
-            fail(f"{address}/metrics does not answer with Prometheus metrics")
+            raise OperatorError(
+                f"{address}/metrics does not answer with Prometheus metrics"
+            ) from None
         for family in families:
             for sample in family.samples:
                 labels = frozenset((sample.labels | {"process": str(process)}).items())
@@ -120,5 +122,7 @@ def _text(address: str) -> str:
         with urllib.request.urlopen(url, timeout=SCRAPE_SECONDS_MAX) as answer:  # noqa: S310 - http
             text: str = answer.read().decode()
     except (OSError, HTTPException, ValueError):
-        fail(f"no metrics at {url}: is the server running with an admin port?")
+        raise OperatorError(  # `ousel top` must leave its screen before the line is printed
+            f"no metrics at {url}: is the server running with an admin port?"
+        ) from None
     return text
