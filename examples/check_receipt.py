@@ -97,13 +97,14 @@ def check_entry(transfer: Json, entry: Json, leaf: Json) -> None:
     out = transfer["direction"] == "out"
     own, other = (leaf["from"], leaf["to"]) if out else (leaf["to"], leaf["from"])
     since_1970 = datetime.fromisoformat(leaf["created_at"]) - datetime.fromtimestamp(0, UTC)
-    amount, balance = (int(Decimal(n) * 10**6) for n in (leaf["amount"], transfer["balance_after"]))
-    fields = [own, entry["sequence"], leaf["id"], leaf["kind"], -amount if out else amount, balance]
-    fields += [other, leaf["note"], leaf["charge_id"], transfer["idempotency_key"]]
+    amount, balance = (Decimal(n) * 10**6 for n in (leaf["amount"], transfer["balance_after"]))
+    fields = [own, entry["sequence"], leaf["id"], leaf["kind"], int(-amount if out else amount)]
+    fields += [int(balance), other, leaf["note"], leaf["charge_id"], transfer["idempotency_key"]]
     fields.append(since_1970 // timedelta(microseconds=1))
     hashed = hashlib.sha256(entry["previous_hash"].encode() + canonical(fields)).digest()
     committed = hashlib.sha256(bytes.fromhex(entry["salt"]) + hashed).hexdigest()
-    require(committed == leaf["debit" if out else "credit"], "the entry is not the sealed one")
+    same = balance == int(balance) and transfer.get("sequence") in {None, entry["sequence"]}
+    require(same and committed == leaf["debit" if out else "credit"], "another entry was sealed")
 
 
 def read(content: bytes, log: Key) -> Json:
@@ -113,9 +114,7 @@ def read(content: bytes, log: Key) -> Json:
         _, extra, index, *proof = head.split("\n")
         fields = {"leaf": extra.removeprefix("extra "), "index": int(index.removeprefix("index "))}
         return fields | {"proof": proof, "checkpoint": checkpoint}
-    match = re.search(rb',"signature":"([^"]+)"}\n?\Z', content)
-    if match is None:
-        raise ValueError("it has no signature at its end")
+    match = re.search(rb',"signature":"([^"]+)"}\n?\Z', content) or sys.exit("refused: unsigned")
     body = content[: match.start()] + b"}"
     verify(log, decode(match[1].decode()), b"ousel-receipt/v1\n" + body)
     return dict(json.loads(body, parse_float=Decimal))
@@ -135,8 +134,10 @@ def main(file: str, key: str, *witness_keys: str) -> None:
         same = all(leaf[name] == transfer[name] for name in names)
         same = same and all(leaf[name] == transfer[name]["id"] for name in ("from", "to"))
         require(same and Decimal(leaf["amount"]) == transfer["amount"], "transfer and leaf differ")
-        if entry := receipt["entry"]:
+        if (entry := receipt["entry"]) is not None:
             check_entry(transfer, entry, leaf)
+        elif not transfer.keys().isdisjoint({"balance_after", "idempotency_key", "sequence"}):
+            raise ValueError("it shows fields that it does not prove")
     print(f"proven: {json.dumps(leaf, indent=2, ensure_ascii=False)}")
     print(f"leaf {receipt['index']} of {log[0]}, whose size was {size}")
     print(f"witnesses: {', '.join(cosigned) or 'none: the operator may show others another log'}")

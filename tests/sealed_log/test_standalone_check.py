@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ousel.sealed_log.notes import COSIGNATURE, SigningKey
+from ousel.sealed_log.notes import COSIGNATURE, SigningKey, to_base64
 from ousel.sealed_log.proof_text import encode_proof_text
 from tests.sealed_log.examples import KEY, log_with, movement, receipt_of
 
@@ -36,6 +36,25 @@ def test_the_script_is_short_and_needs_no_ousel() -> None:
         for name in node.names
     }
     assert imported - set(sys.stdlib_module_names) == {"cryptography"}
+
+
+@pytest.mark.parametrize(
+    ("is_shareable", "before", "after"),
+    [
+        (False, b'"sequence":1', b'"sequence":2'),
+        (False, b'"balance_after":75.00', b'"balance_after":75.0000001'),
+        (True, b'"direction"', b'"sequence":1,"direction"'),
+    ],
+)
+def test_the_script_refuses_what_is_shown_but_not_proven(
+    tmp_path: Path, before: bytes, after: bytes, *, is_shareable: bool
+) -> None:
+    receipt = receipt_of(movement(), is_shareable=is_shareable)
+    body = receipt[: receipt.rindex(b',"signature"')].replace(before, after, 1) + b"}"
+    signature = to_base64(KEY.sign(b"ousel-receipt/v1\n" + body)).encode()
+    done = check(tmp_path, body[:-1] + b',"signature":"' + signature + b'"}', KEY)
+    assert before in receipt
+    assert done.stderr.startswith("refused: ")
 
 
 @pytest.mark.parametrize("form", ["debit", "credit", "shareable", "text"])

@@ -55,6 +55,7 @@ def test_a_receipt_changed_in_any_byte_is_refused() -> None:
         ({"balance_after": 1}, {}),
         ({"idempotency_key": None}, {}),
         ({}, {"sequence": 2}),
+        ({"sequence": 2}, {}),
         ({}, {"salt": "00" * 16}),
     ],
 )

@@ -57,8 +57,25 @@ const sealedLeaf = record({
   credit: text,
 });
 // What the check of the holder's entry needs of the transfer.
-const ownSide = record({ direction: text, balance_after: amount, idempotency_key: nullable(text) });
+const ownSide = record({
+  direction: text,
+  balance_after: amount,
+  idempotency_key: nullable(text),
+  sequence: integerOrMissing,
+});
 const ownReceipt = record({ transfer: ownSide });
+// A receipt without the holder's entry must not show what only this entry proves.
+const othersSide = record({ balance_after: missing, idempotency_key: missing, sequence: missing });
+const shareableReceipt = record({ transfer: othersSide });
+
+/** Requires that a field is not there. */
+function missing(value: unknown, name: string): undefined {
+  ensure(value === undefined, `The receipt shows ${name}, but does not prove it.`);
+}
+
+function integerOrMissing(value: unknown, name: string): number | undefined {
+  return value === undefined ? undefined : integer(value, name);
+}
 
 type Leaf = Decoded<typeof sealedLeaf>;
 
@@ -156,6 +173,7 @@ async function check(content: string, log: Key, witnesses: readonly Key[]): Prom
   );
   const leaf = decodeLeaf(leafBytes);
   ensureSame(transfer, leaf);
+  if (entry === null) decodeBody(shareableReceipt, body);
   const own = entry === null ? null : decodeBody(ownReceipt, body).transfer;
   if (own !== null && entry !== null) await checkEntry(own, entry, leaf);
   return {
@@ -264,7 +282,9 @@ async function checkEntry(
   ];
   const hashed = await sha256(utf8(`${entry.previous_hash}[${fields.join(",")}]`));
   const committed = hex(await sha256(fromHex(entry.salt), hashed));
-  const isSame = committed === (isDebit ? leaf.debit : leaf.credit);
+  const isSame =
+    committed === (isDebit ? leaf.debit : leaf.credit) &&
+    (transfer.sequence ?? entry.sequence) === entry.sequence;
   ensure(isSame, "The receipt shows another entry than the one that was sealed.");
 }
 

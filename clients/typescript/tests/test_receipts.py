@@ -103,9 +103,12 @@ def test_what_the_operator_signs_must_still_be_proven() -> None:
         {"to": {"id": "acct_c", "display_name": "Eve"}},
         {"balance_after": 1},
         {"idempotency_key": None},
+        {"sequence": 2},
     ]
     content = receipt_of(movement())
     body = content[: content.rindex(b',"signature"')] + b"}"
+    shareable = receipt_of(movement(), is_shareable=True)
+    shareable_body = shareable[: shareable.rindex(b',"signature"')] + b"}"
     nonsense = [
         (b'"index":5', b'"index":6'),
         (b'"index":5', b'"index":"5"'),
@@ -120,6 +123,10 @@ def test_what_the_operator_signs_must_still_be_proven() -> None:
         *(receipt_of(movement(), changes=each) for each in changes),
         *(receipt_of(movement(), entry_changes=each) for each in entry_changes),
         *(_sign(body.replace(before, after)) for before, after in nonsense),
+        *(
+            _sign(shareable_body.replace(b'"direction"', field + b',"direction"'))
+            for field in (b'"balance_after":75.00', b'"idempotency_key":"order-7"', b'"sequence":1')
+        ),
     ]
 
     outcomes = check_in_both(

@@ -21,6 +21,7 @@ _LEAF_FORMAT: Final = "ousel-leaf/v1"
 _ED25519: Final = 1  # signs a text
 _COSIGNATURE: Final = 4  # signs a text and the time
 _HASH_BYTES: Final = 32
+_PRIVATE_FIELDS: Final = frozenset({"balance_after", "idempotency_key", "sequence"})
 _MICROS_PER_UNIT: Final = 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -129,6 +130,8 @@ def _check(content: bytes, log: _Key, witnesses: list[_Key]) -> ReceiptProof:
     _require_same(transfer, leaf)
     if entry is not None:
         _check_entry(transfer, entry, leaf)
+    elif not _PRIVATE_FIELDS.isdisjoint(transfer):
+        raise ReceiptRefused("The receipt shows fields that it does not prove.")
     return ReceiptProof(
         transfer_id=leaf["id"],
         kind=leaf["kind"],
@@ -223,7 +226,11 @@ def _check_entry(transfer: dict[str, Any], entry: dict[str, Any], leaf: dict[str
     ]
     hashed = hashlib.sha256(entry["previous_hash"].encode() + _encode(fields)).digest()
     committed = hashlib.sha256(bytes.fromhex(entry["salt"]) + hashed).hexdigest()
-    is_same = committed == leaf["debit" if is_debit else "credit"] and balance == int(balance)
+    is_same = (
+        committed == leaf["debit" if is_debit else "credit"]
+        and balance == int(balance)
+        and transfer.get("sequence", entry["sequence"]) == entry["sequence"]
+    )
     _require(is_same, "The receipt shows another entry than the one that was sealed.")
 
 
