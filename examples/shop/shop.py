@@ -82,7 +82,7 @@ async def deliver_while_open() -> None:
     while True:
         try:
             await deliver_paid_orders()
-        except OuselError as error:
+        except (OuselError, sqlite3.Error) as error:
             logging.getLogger("shop").warning("Orders cannot be delivered now: %s", error)
             await asyncio.sleep(WAIT_SECONDS)
 
@@ -96,15 +96,15 @@ async def deliver_paid_orders() -> None:
     row = database.execute("SELECT cursor FROM positions").fetchone()
     follow = ousel.transfers.follow(None if row is None else row[0])
     async for transfer in follow:
-        database.execute("BEGIN")
-        if transfer.charge_id is not None:
-            database.execute(
-                "UPDATE orders SET delivered = delivered + 1 WHERE charge_id = ?",
-                (transfer.charge_id,),
-            )
-        database.execute("DELETE FROM positions")
-        database.execute("INSERT INTO positions VALUES (?)", (follow.cursor,))
-        database.execute("COMMIT")
+        with database:  # commits at the end, or rolls back
+            database.execute("BEGIN")
+            if transfer.charge_id is not None:
+                database.execute(
+                    "UPDATE orders SET delivered = delivered + 1 WHERE charge_id = ?",
+                    (transfer.charge_id,),
+                )
+            database.execute("DELETE FROM positions")
+            database.execute("INSERT INTO positions VALUES (?)", (follow.cursor,))
         async with delivery:
             delivery.notify_all()
 
@@ -153,8 +153,10 @@ async def pay(request: Request) -> Response:
     """Store an order, and ask for its payment."""
     visitor = visitor_of(request)
     cart = carts.get(visitor)
-    if not cart:
-        return redirect(request, "/")
+    if not cart:  # perhaps the button was pressed twice
+        last = "SELECT id FROM orders WHERE visitor = ? AND NOT delivered ORDER BY rowid DESC"
+        row = database.execute(last, (visitor,)).fetchone()
+        return await redirect_to_checkout(request, row[0]) if row else redirect(request, "/")
     order_id = f"order-{secrets.token_hex(8)}"
     database.execute(
         "INSERT INTO orders (id, visitor, items, total) VALUES (?, ?, ?, ?)",
@@ -287,7 +289,8 @@ async def person_of(visitor: str) -> Holder | None:
     try:
         return await ousel.user(token.access_token).me()
     except NotAuthenticated:  # the token has expired or was revoked
-        del tokens[visitor]
+        if tokens.get(visitor) is token:  # another request may have renewed or removed it
+            del tokens[visitor]
         return None
 
 
@@ -298,9 +301,10 @@ async def is_owner(person: Holder | None) -> bool:
 
 async def greeting(visitor: str, person: Holder | None) -> str:
     """Return a greeting, or a link to connect an account."""
-    if person is None:
+    token = tokens.get(visitor)
+    if person is None or token is None:
         return '<p><a href="/connect">Connect with Ousel</a></p>'
-    balance = await ousel.user(tokens[visitor].access_token).balance()
+    balance = await ousel.user(token.access_token).balance()
     return f"<p>Hello, {escape(person.display_name)}. You have {balance.available:.2f} OUSD.</p>"
 
 

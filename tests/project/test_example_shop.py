@@ -1,5 +1,6 @@
 """The example of a partner's application: what it begins it can finish, and it pays for nobody."""
 
+import asyncio
 import importlib.util
 import re
 from collections.abc import AsyncIterator
@@ -124,6 +125,30 @@ async def test_an_order_that_got_no_charge_is_paid_later(shop: ExampleShop) -> N
     [charge] = (await shop.caller.client.get("/charges")).json()["data"]
     assert {each.headers["location"] for each in answers} == {charge["checkout_url"]}
     assert not ORDER.search((await shop.browser.get("/")).text)
+
+
+async def test_a_button_that_is_pressed_twice_leads_to_one_checkout(shop: ExampleShop) -> None:
+    """The second click finds no cart, but the order that the first one has stored."""
+    await shop.browser.post("/cart/notes")
+    answers = await asyncio.gather(*(shop.browser.post("/pay") for _ in range(2)))
+    [charge] = (await shop.caller.client.get("/charges")).json()["data"]
+    assert {each.headers["location"] for each in answers} == {charge["checkout_url"]}
+
+
+async def test_two_pages_are_shown_when_a_connection_has_ended(shop: ExampleShop) -> None:
+    """Both find out that the token is no longer valid."""
+    await shop.browser.get("/")
+    visitor = shop.browser.cookies["visitor"]
+    shop.module.tokens[visitor] = UserToken(
+        access_token="ut_live_ended",
+        token_type="Bearer",
+        expires_in=1,
+        scope="profile",
+        user_id="acct_1",
+    )
+    pages = await asyncio.gather(*(shop.browser.get("/") for _ in range(2)))
+    assert [each.status_code for each in pages] == [200, 200]
+    assert all("Connect with Ousel" in each.text for each in pages)
 
 
 async def test_a_paid_order_is_delivered_once_whenever_the_shop_stops(
