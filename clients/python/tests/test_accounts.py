@@ -82,6 +82,14 @@ async def test_a_server_that_is_not_there_is_a_failed_connection(client_kind: Cl
     assert raised.value.idempotency_key
 
 
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_an_address_has_no_password(kind: type[Client]) -> None:
+    """It would replace the key, and be shown to visitors in the address of the consent page."""
+    with pytest.raises(ValueError, match="must not contain") as refused:
+        kind("sk_live_any", base_url="https://stage:geheim@pay.example.com/v1")
+    assert "geheim" not in str(refused.value)
+
+
 @pytest.mark.parametrize("base_url", ["", "pay.example.com/v1", "ftp://pay.example.com", "http://"])
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_an_address_has_a_scheme_and_a_host(kind: type[Client], base_url: str) -> None:

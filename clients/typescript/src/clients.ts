@@ -98,6 +98,9 @@ function createCaller(credential: string, options: ClientOptions): Caller {
   if (!/^https?:\/\/[^/?#]+[^?#]*$/.test(baseUrl)) {
     throw new RangeError(`"${baseUrl}" is not an address such as https://pay.example.com/v1.`);
   }
+  if (/^https?:\/\/[^/]*@/.test(baseUrl)) {
+    throw new RangeError("The baseUrl must not contain a name or a password.");
+  }
   return new Caller(credential, {
     exchange: exchangeWith(baseUrl.replace(/\/+$/, ""), fetch),
     timeoutSeconds: options.timeoutSeconds ?? TIMEOUT_SECONDS,

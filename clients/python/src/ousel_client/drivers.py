@@ -25,6 +25,8 @@ _NOT_SENT: Final = (
     httpx2.PoolTimeout,
     httpx2.UnsupportedProtocol,
 )
+# A call that waits holds its connection, and must not keep others from getting one.
+_LIMITS: Final = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,8 @@ class Address:
             raise ValueError(
                 f"{self.base_url!r} is not an address such as https://pay.example.com/v1."
             )
+        if "@" in parts.netloc:  # it would replace the key, and be shown in the portal's addresses
+            raise ValueError("The base_url must not contain a name or a password.")
 
     @property
     def origin(self) -> str:
@@ -65,7 +69,10 @@ class SyncDriver:
         """Connect to this address with the first request."""
         self._timeout_seconds = address.timeout_seconds
         self._http = httpx2.Client(
-            base_url=address.base_url, transport=transport, verify=_trusted_certificates()
+            base_url=address.base_url,
+            transport=transport,
+            verify=_trusted_certificates(),
+            limits=_LIMITS,
         )
 
     def run(self, steps: Steps[Result]) -> Result:
@@ -99,6 +106,10 @@ class SyncDriver:
             return _answer(self._http.request(**_arguments(attempt, self._timeout_seconds)))
         except httpx2.RequestError as error:
             return _failure(error)
+        except RuntimeError as error:
+            if not self._http.is_closed:
+                raise
+            return Failure(error, sent=False)
 
 
 class AsyncDriver:
@@ -108,7 +119,10 @@ class AsyncDriver:
         """Connect to this address with the first request."""
         self._timeout_seconds = address.timeout_seconds
         self._http = httpx2.AsyncClient(
-            base_url=address.base_url, transport=transport, verify=_trusted_certificates()
+            base_url=address.base_url,
+            transport=transport,
+            verify=_trusted_certificates(),
+            limits=_LIMITS,
         )
 
     async def run(self, steps: Steps[Result]) -> Result:
@@ -143,6 +157,10 @@ class AsyncDriver:
             return _answer(await self._http.request(**_arguments(attempt, self._timeout_seconds)))
         except httpx2.RequestError as error:
             return _failure(error)
+        except RuntimeError as error:
+            if not self._http.is_closed:
+                raise
+            return Failure(error, sent=False)
 
 
 def _arguments(attempt: Attempt, timeout_seconds: float) -> dict[str, Any]:

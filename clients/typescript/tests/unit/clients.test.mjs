@@ -38,6 +38,11 @@ test("a text that is not an address is refused", () => {
   for (const baseUrl of ["", "pay.example", "ftp://pay.example", "https://", "https://x/?y"]) {
     assert.throws(() => new Client(KEY, { baseUrl }), RangeError);
   }
+  const withPassword = { baseUrl: "https://stage:geheim@pay.example/v1" };
+  assert.throws(
+    () => new Client(KEY, withPassword),
+    (error) => error instanceof RangeError && !error.message.includes("geheim"),
+  );
 });
 
 test("nothing that is logged, thrown or shown contains the key", async () => {
