@@ -2,6 +2,7 @@
 
 import errno
 from io import BytesIO
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,6 +36,22 @@ def test_duplicates_are_found_across_memory_and_files(monkeypatch: pytest.Monkey
     texts = [f"tr_{number}" for number in range(5_000)]
 
     assert suspects_among([*texts, "tr_7", "tr_4999"]) == {"tr_7", "tr_4999"}
+
+
+def test_hashes_are_written_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each write takes time, so a hash waits in memory for others."""
+    written: list[int] = []
+
+    class CountingFile(BytesIO):
+        @override
+        def write(self, content: Any) -> int:
+            written.append(len(content))
+            return super().write(content)
+
+    monkeypatch.setattr(duplicate_finder, "HASHES_WRITTEN_AT_ONCE", 2)
+    monkeypatch.setattr(duplicate_finder, "SpooledTemporaryFile", lambda _: CountingFile())
+    assert suspects_among(["tr_1"] * 5) == {"tr_1"}
+    assert written == [16, 16]
 
 
 def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,14 @@ ALREADY_DELETED = (
 )
 
 
-async def test_movements_are_found_at_their_places(world: LedgerWorld) -> None:
-    """They are in the order of the places; where an entry is missing, there is None."""
+async def test_movements_are_found_at_their_places(
+    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are in the order of the places; where an entry is missing, there is None.
+
+    Many places are looked up in several steps.
+    """
+    monkeypatch.setattr(movements, "PLACES_PER_READ", 2)
     moved = [await move(world, amount) for amount in (1, 2, 3)]
     places = [place_of(each) for each in reversed(moved)]
     places.insert(1, Place(world.ada.id, 9, world.bob.id, 9))
