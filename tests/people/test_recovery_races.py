@@ -7,6 +7,8 @@ import msgspec
 import pytest
 
 from ousel.emails.service import EmailConfirmations
+from ousel.kernel.errors import InvalidField
+from ousel.kernel.ids import secret_hash
 from ousel.passkeys.ceremony import BrowserAnswer
 from ousel.passkeys.rules import Passkey
 from ousel.passkeys.service import PasskeyNotAccepted, Passkeys
@@ -72,6 +74,32 @@ async def test_a_passkey_added_while_the_app_is_turned_off_gets_recovery_codes(
     await asyncio.gather(removing, adding)
 
     assert (await keyring.settings()).recovery_codes_left == 10
+
+
+@postgres_only
+async def test_a_code_never_turns_on_the_secret_that_another_session_was_shown(
+    ada: Member, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's session opens the page while Ada's code is on its way."""
+    stranger = (await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)).secret
+    await ada.propose_factor()
+    propose, pause = factor_store.propose_factor, Pause()
+
+    async def slowly(*arguments: Any) -> str:
+        stored = await propose(*arguments)
+        await pause.wait()
+        return stored
+
+    monkeypatch.setattr(factor_store, "propose_factor", slowly)
+    opening = asyncio.create_task(ada.second_factors.propose(ada.account_id, secret_hash(stranger)))
+    await pause.reached.wait()
+    confirming = asyncio.create_task(ada.second_factors.confirm(ada.account_id, ada.code(), HOME))
+    await until_done_or_blocked(confirming, database_url)
+    pause.may_go_on.set()
+    await opening
+    with pytest.raises(InvalidField, match="This code is not right"):
+        await confirming
+    assert not await ada.second_factors.is_on(ada.account_id)
 
 
 @by_operator

@@ -91,13 +91,17 @@ class SecondFactorService:
     async def propose(self, account_id: str, session_hash: str) -> str | None:
         """Return a secret for the authenticator app; its first code turns the app on.
 
-        Each session gets a secret of its own, since another session may be a stranger's.
-        Return None if the session has ended meanwhile. A new password ends sessions and removes
-        what was proposed in them: nobody may propose anything afterwards.
+        Each session gets a secret of its own, since another session may be a stranger's. Return
+        None if the session has ended meanwhile, or an app was turned on. A new password ends
+        sessions and removes what was proposed in them: nobody may propose anything afterwards.
         """
 
         async def work(transaction: Transaction) -> str | None:
+            # A code that is being checked belongs to the secret that is there now.
+            await accounts.lock_password_hash(transaction, account_id)
             if not await store.lock_session(transaction, account_id, session_hash):
+                return None
+            if await has_authenticator_app(transaction, account_id):
                 return None
             secret = base64.b32encode(os.urandom(FACTOR_SECRET_BYTES)).decode()
             encrypted = await self._secrets.encrypt(transaction, account_id, secret)
@@ -122,8 +126,6 @@ class SecondFactorService:
             )
 
         async def turn_on(transaction: Transaction) -> list[str]:
-            # A passkey that is added or removed meanwhile decides whether there are codes already.
-            await accounts.lock_password_hash(transaction, account_id)
             await self._notices.record(transaction, account_id, "second_factor_turned_on", source)
             return await make_recovery_codes(transaction, account_id)
 
@@ -136,7 +138,6 @@ class SecondFactorService:
         """Turn the authenticator app off, which requires a code."""
 
         async def turn_off(transaction: Transaction) -> bool:
-            await accounts.lock_password_hash(transaction, account_id)  # as above
             await factor_store.remove_factor(transaction, account_id)
             await remove_useless_recovery_codes(transaction, account_id)
             await self._notices.record(
@@ -167,6 +168,8 @@ class SecondFactorService:
 
         async def work(transaction: Transaction) -> Result | None:
             await self._attempts.count_attempt(transaction, attempt)
+            # No secret is proposed, and no factor added or removed, until this transaction ends.
+            await accounts.lock_password_hash(transaction, account_id)
             use = self._use_one_time_code if is_first else self._use_code
             kind = await use(transaction, account_id, code)
             if kind is None:

@@ -176,7 +176,7 @@ class SettingsPages:
             require_identity_check(visit, SET_UP_APP)
             secret = await self._second_factors.propose(person.account_id, person.session_hash)
             if secret is None:
-                raise IdentityCheckNeeded("Your session has ended.", purpose=SET_UP_APP)
+                raise IdentityCheckNeeded("Something has changed meanwhile.", purpose=SET_UP_APP)
             uri = provisioning_uri(secret, person.username, "Ousel")
             context |= {"secret_value": secret, "qr_code": qr_code(uri)}
         return self._pages.render("portal/two_factor.html", visit, refusal=refusal, **context)
