@@ -56,9 +56,31 @@ def test_a_client_that_is_closed_during_a_call_gives_its_key_and_the_doubt() -> 
         "sk_test_any",
         base_url="http://pay.example/v1",
         transport=httpx2.MockTransport(lose_answer),
-        retry=RetryPolicy(attempts_max=2, first_delay_seconds=0),
+        retry=RetryPolicy(first_delay_seconds=0),
     )
     with pytest.raises(ConnectionFailed) as failed:
         client.transfers.send(to="@ada", amount=1)
     assert failed.value.idempotency_key
     assert failed.value.in_doubt is True
+    assert failed.value.attempts == 2  # nothing can be sent any more
+
+
+def test_a_client_that_is_closed_ends_what_follows_and_waits() -> None:
+    """They would otherwise try again and again."""
+    page = b'{"object":"list","data":[],"has_more":false,"next_cursor":"1"}'
+
+    def close_then_answer(_: httpx2.Request) -> httpx2.Response:
+        client.close()
+        return httpx2.Response(200, content=page, headers={"Content-Type": "application/json"})
+
+    client = Client(
+        "sk_test_any",
+        base_url="http://pay.example/v1",
+        transport=httpx2.MockTransport(close_then_answer),
+    )
+    for call in (
+        lambda: next(iter(client.transfers.follow())),
+        lambda: client.charges.wait("ch_1"),
+    ):
+        with pytest.raises(ConnectionFailed, match="closed"):
+            call()

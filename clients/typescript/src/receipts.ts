@@ -125,6 +125,8 @@ export class Receipt {
   ): Promise<ReceiptProof> {
     try {
       const witnesses = await Promise.all(witnessKeys.map(parseKey));
+      const areWitnesses = witnesses.every((each) => each.type === COSIGNATURE);
+      ensure(areWitnesses, "A key of a log was given as that of a witness.");
       return await check(this.content.replace(/[\r\n]+$/, ""), await parseKey(key), witnesses);
     } catch (cause) {
       if (cause instanceof ReceiptRefused) throw cause;

@@ -109,7 +109,7 @@ class SyncDriver:
         except RuntimeError as error:
             if not self._http.is_closed:
                 raise
-            return Failure(error, sent=False)
+            return Failure(error, sent=False, final=True)
 
 
 class AsyncDriver:
@@ -160,7 +160,7 @@ class AsyncDriver:
         except RuntimeError as error:
             if not self._http.is_closed:
                 raise
-            return Failure(error, sent=False)
+            return Failure(error, sent=False, final=True)
 
 
 def _arguments(attempt: Attempt, timeout_seconds: float) -> dict[str, Any]:

@@ -47,10 +47,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """There was no answer. `sent` says whether the server may have received the request."""
+    """There was no answer. `sent` says whether the server may have received the request.
+
+    `final` says that the client is closed, so that no request can be sent any more.
+    """
 
     error: Exception
     sent: bool
+    final: bool = False
 
 
 Outcome: TypeAlias = Answer | Failure

@@ -15,7 +15,7 @@ from ousel_client.errors import ApiError, ConnectionFailed, ServerError, Throttl
 from ousel_client.exchange import Request, Steps
 from ousel_client.operations import decode_answer
 from ousel_client.records import Page, Transfer
-from ousel_client.retrying import CallSettings, log_retry, send_with_retries
+from ousel_client.retrying import CallSettings, is_closed, log_retry, send_with_retries
 from ousel_client.waiting import HELD_SECONDS_MAX, PAUSES
 
 ORDER: Final = {"order": "oldest"}
@@ -54,7 +54,8 @@ class Position:
                 page = yield from self._ask(held_seconds, pause_seconds)
             except (ConnectionFailed, ServerError, Throttled) as error:
                 failures += 1
-                if not self._is_connected and failures >= self._settings.policy.attempts_max:
+                is_new = not self._is_connected
+                if is_closed(error) or (is_new and failures >= self._settings.policy.attempts_max):
                     raise
                 pause_seconds = self._pause_after(error, failures)
                 log_retry(self._request, error, failures, pause_seconds)

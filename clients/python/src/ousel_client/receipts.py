@@ -76,6 +76,10 @@ class Receipt:
         """
         try:
             log, witnesses = _parse_key(key), [_parse_key(each) for each in witness_keys]
+            _require(
+                all(each.type == _COSIGNATURE for each in witnesses),
+                "A key of a log was given as that of a witness.",
+            )
             return _check(self.content.rstrip(b"\r\n"), log, witnesses)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise ReceiptRefused("The receipt or a key is malformed.") from error

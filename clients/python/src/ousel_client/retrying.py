@@ -75,6 +75,11 @@ def send_with_retries(
         log_retry(request, error, attempt, delay_seconds)
 
 
+def is_closed(error: OuselError) -> bool:
+    """Return whether the client is closed, so that no request can be sent any more."""
+    return isinstance(error.__cause__, RuntimeError)
+
+
 def log_retry(request: Request, error: OuselError, attempt: int, delay_seconds: float) -> None:
     """Log that another attempt follows this one."""
     _log.info(
@@ -108,7 +113,7 @@ def _is_in_doubt(outcome: Outcome) -> bool:
 def _may_repeat(request: Request, outcome: Outcome) -> bool:
     """Return whether the same request may be sent again."""
     if isinstance(outcome, Failure):
-        return request.repeatable or not outcome.sent
+        return not outcome.final and (request.repeatable or not outcome.sent)
     if outcome.status == HTTPStatus.TOO_MANY_REQUESTS:
         return True
     return request.repeatable and outcome.status >= SERVER_ERRORS

@@ -15,7 +15,13 @@ from ousel_client.errors import (
 from ousel_client.exchange import Request, Steps
 from ousel_client.operations import decode_answer
 from ousel_client.records import Charge
-from ousel_client.retrying import CallSettings, RetryPolicy, log_retry, send_with_retries
+from ousel_client.retrying import (
+    CallSettings,
+    RetryPolicy,
+    is_closed,
+    log_retry,
+    send_with_retries,
+)
 
 HELD_SECONDS_MAX: Final = 25  # shorter than the time after which gateways cut silent connections
 PAUSES: Final = RetryPolicy(first_delay_seconds=0.5, delay_seconds_max=5.0)
@@ -60,7 +66,7 @@ def _read_charge(
     try:
         answer = yield from send_with_retries(settings, request, pause_seconds)
     except (ConnectionFailed, ServerError, Throttled) as error:
-        if not held_seconds:
+        if not held_seconds or is_closed(error):
             raise
         return error
     return decode_answer(decode_record, Charge, answer)
