@@ -58,6 +58,10 @@ async def test_a_sealer_that_has_seen_more_than_there_is_says_so(log: Log) -> No
     with captured_logs() as logs:
         for _ in range(2):
             assert await log.sealer.seal_all() == 0
+        log.key.key, key = None, log.key.key  # then it does not look
+        assert await log.sealer.seal_all() == 0
+        log.key.key = key
+        assert await log.sealer.seal_all() == 0
     [line] = logs
     assert line["event"] == "sealing has stopped"
     assert line["reason"].endswith("but it had 2 before: the database went back")

@@ -38,7 +38,10 @@ class PublicLog(Protocol):
 
 
 class LogInconsistent(Exception):
-    """The log contradicts what it has signed before; the message says how in one sentence."""
+    """The log contradicts what it has signed before; the message says how.
+
+    If the evidence could not be saved, the message contains it.
+    """
 
 
 class AuditFailed(Exception):

@@ -53,7 +53,8 @@ class SealingStep(msgspec.Struct, frozen=True):
     size: int = 0  # of the log after it
     batch_ids: Sequence[str] = ()
     is_backfill: bool = False
-    is_refused: bool = False  # the log is shorter than this process has seen it
+    # The log is shorter than this process has seen it; None if the log was not looked at.
+    is_refused: bool | None = False
 
 
 class Sealer:
@@ -128,7 +129,8 @@ class Sealer:
         if sealed.is_refused and not self._is_refused:
             seen = f"the log has {leaf_count(sealed.size)}, but it had {key.size_seen} before"
             _log.error("sealing has stopped", reason=f"{seen}: the database went back")
-        self._is_refused = sealed.is_refused
+        if sealed.is_refused is not None:
+            self._is_refused = sealed.is_refused
         # The size of batches changes slowly, so the next step will take about as many batches as
         # this one. Let it read up to twice as many.
         twice_as_many = 2 * len(sealed.batch_ids)
@@ -144,7 +146,7 @@ async def _seal_some(
 ) -> SealingStep:
     key, head = holder.key, await store.lock_head(transaction)
     if head is None or (key is None and head.checkpoint is not None):
-        return SealingStep(0, is_last=True)
+        return SealingStep(0, is_last=True, is_refused=None)
     if head.size < holder.size_seen:  # the database went back: see `published`
         return SealingStep(0, is_last=True, size=head.size, is_refused=True)
     must_sign = key is not None and key.needs_new_checkpoint(head.checkpoint)
