@@ -154,9 +154,11 @@ async def pay(request: Request) -> Response:
     visitor = visitor_of(request)
     cart = carts.get(visitor)
     if not cart:  # perhaps the button was pressed twice
-        last = "SELECT id FROM orders WHERE visitor = ? AND NOT delivered ORDER BY rowid DESC"
+        last = "SELECT id, delivered FROM orders WHERE visitor = ? ORDER BY rowid DESC"
         row = database.execute(last, (visitor,)).fetchone()
-        return await redirect_to_checkout(request, row[0]) if row else redirect(request, "/")
+        if row is None or row[1]:
+            return redirect(request, "/")
+        return await redirect_to_checkout(request, row[0])
     order_id = f"order-{secrets.token_hex(8)}"
     database.execute(
         "INSERT INTO orders (id, visitor, items, total) VALUES (?, ?, ?, ?)",
