@@ -26,7 +26,6 @@ from ousel.cli.server import (
     serve_until_stopped,
 )
 from ousel.cli.shop import run_shop, shop_can_run
-from ousel.database import schema
 from ousel.kernel.money import MICROS_PER_UNIT
 from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX, Settings
 from ousel.partners.operator_service import CreatedApp, OperatorService
@@ -122,8 +121,7 @@ def _why_no_shop(shop_port: int) -> str | None:
 
 def _fill(server_settings: Settings, port: int, shop_url: str) -> _Demo:
     """Create the demo's people with their money, and the partner's app with its key."""
-    asyncio.run(schema.migrate(server_settings.database_url))
-    asyncio.run(prepare_database(server_settings, port, workers=1))
+    asyncio.run(prepare_database(server_settings, port, workers=1, migrates=True))
     asyncio.run(claim_database_mode(server_settings))
     run_with(server_settings.database_url, AccountService, _open_accounts)
     created = run_with_outbox(

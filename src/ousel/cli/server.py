@@ -41,8 +41,13 @@ class _UvicornConnection(Connection):
         super().__init__(cast("Ousel", config.app), server_state, config.timeout_keep_alive)
 
 
-async def prepare_database(settings: Settings, port: int, workers: int) -> None:
-    """Check that this database can be served; create or migrate an SQLite file."""
+async def prepare_database(
+    settings: Settings, port: int, workers: int, *, migrates: bool = False
+) -> None:
+    """Check that this database can be served; create or migrate an SQLite file.
+
+    With `migrates`, migrate a PostgreSQL database too.
+    """
     embedded = not is_postgres(settings.database_url)
     if embedded and workers > 1:
         fail("an SQLite database is served by one process: use PostgreSQL for more workers")
@@ -50,7 +55,7 @@ async def prepare_database(settings: Settings, port: int, workers: int) -> None:
     witnesses_of(settings)  # fails here if they are malformed, not in each worker
     async with open_database(settings.database_url) as database:
         version = await schema.schema_version(database, settings.database_url)
-        if embedded and not schema.is_supported(version):
+        if (embedded or migrates) and not schema.is_supported(version):
             await schema.migrate(settings.database_url)
         await check_schema(database, settings.database_url)
         key = KeyHolder(settings)
