@@ -2,13 +2,13 @@
 
 import asyncio
 from contextlib import suppress
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 import pytest
 
 from ousel.accounts.service import IdentifierInUse, NewHolder
-from ousel.database.port import Database, Row, Transaction, Work
+from ousel.database.port import Database
 from ousel.database.statements import Statement
 from ousel.kernel.errors import InvalidField
 from ousel.people.attempts import AttemptCounter, TooManyAttempts
@@ -25,6 +25,7 @@ from ousel.people.rules import (
 from ousel.people.sign_in import SignInService, WrongCode, WrongPassword
 from tests.people.mailboxes import People
 from tests.people.members import HOME, LAPTOP, OFFICE, Member
+from tests.people.recorded_statements import record_statements
 from tests.support.clock import ManualClock
 from tests.support.visitor import PASSWORD
 
@@ -33,18 +34,6 @@ Result = TypeVar("Result")
 GUESSES = 14  # of each kind; ten are checked
 
 SUBJECTS = Statement("whose failures are counted", "SELECT subject FROM sign_in_failures")
-
-
-class RecordingTransaction(msgspec.Struct):
-    """A transaction that records the names of its statements."""
-
-    transaction: Transaction
-    asked: list[str]
-
-    async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
-        """Run the statement and return all its rows."""
-        self.asked.append(statement.name)
-        return await self.transaction.fetch(statement, **parameters)
 
 
 async def fail(sign_in: SignInService, name: str, source: EventSource, times: int) -> None:
@@ -123,16 +112,7 @@ async def test_a_limit_runs_the_same_queries_for_known_and_unknown_names(
     """Once blocked, no password is compared, so the queries must not reveal who has an account."""
     for number in range(ADDRESS_LIMIT.failures):
         await fail(ada.sign_in, f"nobody_{number}", HOME, 1)
-    asked: list[str] = []
-    read = database.read
-
-    async def recording_read(work: Work[Result]) -> Result:
-        async def with_names(transaction: Transaction) -> Result:
-            return await work(cast("Transaction", RecordingTransaction(transaction, asked)))
-
-        return await read(with_names)
-
-    monkeypatch.setattr(database, "read", recording_read)
+    asked = record_statements(monkeypatch, database, "read")
     told = {}
     for name in ("ada", "ada@example.com", "nobody", "nobody@example.com"):
         asked.clear()

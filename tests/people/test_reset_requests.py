@@ -1,13 +1,9 @@
 """Asking for a link to a new password: who gets one, how often, and what the answer reveals."""
 
-from typing import Any, TypeVar, cast
-
-import msgspec
 import pytest
 
 from ousel.accounts.service import AccountService
-from ousel.database.port import Database, Row, Transaction, Work
-from ousel.database.statements import Statement, Table
+from ousel.database.port import Database
 from ousel.kernel.settings import Settings
 from ousel.mail.outbox import Outbox
 from ousel.people.attempts import AttemptCounter, TooManyAttempts
@@ -18,11 +14,10 @@ from ousel.people.rules import MAIL_ADDRESS_LIMIT, RESET_LIMIT
 from ousel.people.sign_in import SignInService, WrongPassword
 from tests.people.mailboxes import EMAIL, People
 from tests.people.members import HOME, LAPTOP, OFFICE, Member
+from tests.people.recorded_statements import record_statements
 from tests.people.recoveries import Recovery
 from tests.support.clock import ManualClock
 from tests.support.visitor import PASSWORD
-
-Result = TypeVar("Result")
 
 LIVE = Settings(mail_url="smtp://127.0.0.1:1", mail_from="pay@ousel.test")
 
@@ -49,28 +44,6 @@ async def test_whoever_does_not_exist_or_has_no_confirmed_email_gets_nothing(
     assert len(await recovery.outbox.newest()) == before
 
 
-class RecordingTransaction(msgspec.Struct):
-    """A transaction that records the names of its statements."""
-
-    transaction: Transaction
-    asked: list[str]
-
-    async def fetch(self, statement: Statement, **parameters: Any) -> list[Row]:
-        """Run the statement and return all its rows."""
-        self.asked.append(statement.name)
-        return await self.transaction.fetch(statement, **parameters)
-
-    async def execute(self, statement: Statement, **parameters: Any) -> int:
-        """Run the statement and return how many rows it has changed."""
-        self.asked.append(statement.name)
-        return await self.transaction.execute(statement, **parameters)
-
-    async def insert(self, table: Table, rows: list[tuple[Any, ...]]) -> None:
-        """Insert the rows."""
-        self.asked.append(f"{table.name}: {len(rows)}")
-        await self.transaction.insert(table, rows)
-
-
 async def test_the_same_statements_run_for_accounts_that_do_not_exist(
     ada: Member,
     database: Database,
@@ -83,16 +56,7 @@ async def test_the_same_statements_run_for_accounts_that_do_not_exist(
     outbox = Outbox(database, clock, LIVE)
     notices = EventNotices(outbox, clock)
     service = RecoveryService(database, clock, attempts, outbox, notices, sign_in.passwords)
-    asked: list[str] = []
-    write = database.write
-
-    async def recording_write(work: Work[Result]) -> Result:
-        async def with_names(transaction: Transaction) -> Result:
-            return await work(cast("Transaction", RecordingTransaction(transaction, asked)))
-
-        return await write(with_names)
-
-    monkeypatch.setattr(database, "write", recording_write)
+    asked = record_statements(monkeypatch, database, "write")
     ran = {}
     assert ada.account_id
     for name in ("ada", EMAIL, "nobody", "nobody@example.com"):
@@ -112,16 +76,7 @@ async def test_the_same_statements_refuse_a_password_for_a_name_that_nobody_has(
     ada: Member, database: Database, sign_in: SignInService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So the time of the answer does not tell who has an account."""
-    asked: list[str] = []
-    write = database.write
-
-    async def recording_write(work: Work[Result]) -> Result:
-        async def with_names(transaction: Transaction) -> Result:
-            return await work(cast("Transaction", RecordingTransaction(transaction, asked)))
-
-        return await write(with_names)
-
-    monkeypatch.setattr(database, "write", recording_write)
+    asked = record_statements(monkeypatch, database, "write")
     ran = []
     assert ada.account_id
     for name in ("ada", "nobody"):
