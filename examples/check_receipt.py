@@ -66,10 +66,10 @@ def open_checkpoint(note: str, log: Key, witnesses: list[Key]) -> tuple[int, byt
                 time = int.from_bytes(content[4:12])
                 head = "" if key[2] == 1 else f"cosignature/v1\ntime {time}\n"
                 verify(key, content[4 if key[2] == 1 else 12 :], (head + text).encode())
-                signed_by.append(key[0])
+                signed_by.append((key[0], key[2]))
     origin, size, root = text.split("\n")[:3]
-    require(origin == log[0] and log[0] in signed_by, "the log did not sign the checkpoint")
-    return int(size), decode(root), [name for name in signed_by if name != log[0]]
+    require(origin == log[0] and (origin, 1) in signed_by, "the log did not sign the checkpoint")
+    return int(size), decode(root), [name for name, kind in signed_by if kind == 4]
 
 
 def root_of(leaf: bytes, index: int, size: int, proof: list[bytes]) -> bytes:

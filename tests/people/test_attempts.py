@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from typing import TypeVar
 
 import msgspec
 import pytest
@@ -28,8 +27,6 @@ from tests.people.members import HOME, LAPTOP, OFFICE, Member
 from tests.people.recorded_statements import record_statements
 from tests.support.clock import ManualClock
 from tests.support.visitor import PASSWORD
-
-Result = TypeVar("Result")
 
 GUESSES = 14  # of each kind; ten are checked
 

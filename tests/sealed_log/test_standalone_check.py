@@ -57,6 +57,12 @@ def test_the_script_refuses_what_is_shown_but_not_proven(
     assert done.stderr.startswith("refused: ")
 
 
+def test_the_script_takes_no_log_for_a_witness(tmp_path: Path) -> None:
+    second = SigningKey("pay.example/second", bytes(32))
+    done = check(tmp_path, receipt_of(movement(), cosigners=(second,)), KEY, KEY, second)
+    assert "witnesses: none" in done.stdout
+
+
 @pytest.mark.parametrize("form", ["debit", "credit", "shareable", "text"])
 def test_the_script_accepts_a_receipt_in_each_form(tmp_path: Path, form: str) -> None:
     moved = movement()

@@ -165,9 +165,10 @@ class SignInService:
         source: EventSource,
         detail: str = "",
     ) -> NewSession:
-        """Open the session of a sign-in whose second factor was right."""
-        # Wait for a concurrent change of the password, which ends this sign-in.
-        await accounts.lock_password_hash(transaction, account_id)
+        """Open the session of a sign-in whose second factor was right.
+
+        The caller has locked the password, a change of which ends this sign-in.
+        """
         if not await store.end_session(transaction, account_id, secret_hash(secret)):
             raise WrongPassword(SIGN_IN_ENDED)
         return await self.complete_sign_in(transaction, account_id, source, detail)

@@ -175,8 +175,11 @@ class SettingsPages:
             # Whoever sees the secret can compute its codes.
             require_identity_check(visit, SET_UP_APP)
             secret = await self._second_factors.propose(person.account_id, person.session_hash)
-            if secret is None:
-                raise IdentityCheckNeeded("Something has changed meanwhile.", purpose=SET_UP_APP)
-            uri = provisioning_uri(secret, person.username, "Ousel")
-            context |= {"secret_value": secret, "qr_code": qr_code(uri)}
+            if secret is not None:
+                uri = provisioning_uri(secret, person.username, "Ousel")
+                context |= {"secret_value": secret, "qr_code": qr_code(uri)}
+            elif await self._second_factors.is_on(person.account_id):  # turned on meanwhile
+                context["confirmed"] = True
+            else:
+                raise IdentityCheckNeeded("Your session has ended.", purpose=SET_UP_APP)
         return self._pages.render("portal/two_factor.html", visit, refusal=refusal, **context)
