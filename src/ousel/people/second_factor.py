@@ -97,7 +97,7 @@ class SecondFactorService:
         """
 
         async def work(transaction: Transaction) -> str | None:
-            # A code that is being checked belongs to the secret that is there now.
+            # Wait until no code is being checked: it belongs to the secret that is there now.
             await accounts.lock_password_hash(transaction, account_id)
             if not await store.lock_session(transaction, account_id, session_hash):
                 return None

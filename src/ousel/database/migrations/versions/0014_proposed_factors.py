@@ -1,4 +1,4 @@
-"""Which session has proposed a second factor; nobody knows it of those from before."""
+"""Which session has proposed a second factor; unknown for earlier proposals."""
 
 from alembic import op
 
