@@ -9,6 +9,7 @@ from ousel.ledger.rules import Movement, Replay
 from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting
 from tests.support.accounts import verify
+from tests.support.postgres_proxy import Cut
 from tests.support.waiting import until
 
 
@@ -63,11 +64,12 @@ async def test_a_caller_canceled_before_the_commit_of_its_batch_leaves_nothing(
     await verify(world.database)
 
 
+@pytest.mark.parametrize("lost", ["before the commit", "after the commit"])
 async def test_a_caller_canceled_while_the_outcome_is_unknown_is_settled_with_the_others(
-    world: LedgerWorld,
+    world: LedgerWorld, lost: Cut
 ) -> None:
     """What a lost commit may have written is looked up for everybody, and written only once."""
-    world.controlled.faults.append("after the commit")
+    world.controlled.faults.append(lost)
     leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 20, key="k")))
     staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
     world.controlled.actions_before_commit += [lambda: None, leaving.cancel]
