@@ -107,6 +107,8 @@ async def test_refused_calls_outlast_a_database_that_is_away(
     database: Database, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are written when it is back; if there are too many, the newest are kept."""
+    if database.is_distributed():
+        pytest.skip("one dead server of a cluster must not keep back the calls of all others")
     monkeypatch.setattr(api_errors, "WAITING_MAX", 3)
     away = DatabaseAway(database)
     log = ApiErrorLog(away, system_clock)
