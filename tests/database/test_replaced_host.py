@@ -84,6 +84,13 @@ async def test_a_replaced_host_writes_nothing(hosts: Hosts) -> None:
     assert await _rows(hosts.new) == ["after", "b"]
 
 
+async def test_the_first_answer_of_a_replaced_host_does_not_count(hosts: Hosts) -> None:
+    """A process that has just connected asks all hosts before it trusts one."""
+    await hosts.follower.promote()
+
+    assert await hosts.database.read(fetch_rows) == {"b": ""}
+
+
 @pytest.mark.usefixtures("_trust_ends_at_once")
 async def test_a_refusal_by_a_replaced_host_does_not_count(hosts: Hosts) -> None:
     """What the new host has is found, although the old one, which is asked first, refuses."""

@@ -4,6 +4,7 @@ All hosts are tried at the same time, so a host that is down or stuck causes no 
 """
 
 import asyncio
+import math
 import os
 import socket
 from collections.abc import Mapping
@@ -136,8 +137,8 @@ class Primary:
 
     A host that was replaced, for example while it was frozen, may still answer for a moment, with
     outdated data. The host that takes over begins a new timeline, with a higher number. So a
-    process that knows of a timeline uses no lower one. If the primary has not answered for some
-    seconds, the process asks all hosts before it trusts an answer.
+    process that knows of a timeline uses no lower one. At its first answer, and whenever the primary
+    has not answered for some seconds, the process asks all hosts before it trusts an answer.
     """
 
     def __init__(self, url: str) -> None:
@@ -146,7 +147,7 @@ class Primary:
         self.has_several_hosts = len(self._addresses) > 1
         self._connections: WeakSet[ClusterConnection] = WeakSet()
         self._timeline = 0  # the highest that any host had
-        self._trusted_until: float | None = None
+        self._trusted_until = -math.inf
         self._asking = asyncio.Lock()
 
     async def connect(self, **options: Any) -> MonitoredConnection:
@@ -173,8 +174,6 @@ class Primary:
         """
         if not isinstance(connection, ClusterConnection) or connection.alive_at < begun:
             return
-        if self._trusted_until is None:
-            self._trusted_until = begun + TRUST_SECONDS
         if asyncio.get_running_loop().time() > self._trusted_until:
             await self._ask_all_hosts()
         self._check_timeline(connection)
@@ -184,7 +183,7 @@ class Primary:
         """Learn the highest timeline of the hosts that accept writes and answer soon."""
         async with self._asking:
             begun = asyncio.get_running_loop().time()
-            if begun <= (self._trusted_until or 0.0):
+            if begun <= self._trusted_until:
                 return  # another caller has asked meanwhile
             attempts = self._attempts({"timeout": ASK_SECONDS_MAX})
             try:
