@@ -71,7 +71,10 @@ export class Transfers extends Resource {
     return this.read(transfer, `/transfers/${segment(transferId)}`);
   }
 
-  /** Returns the receipt of a transfer, as soon as the transfer is sealed. */
+  /**
+   * Returns the receipt of a transfer, as soon as the transfer is sealed. Throws ReceiptNotReady if
+   * it is not sealed within ten seconds.
+   */
   async receipt(transferId: string): Promise<Receipt> {
     const answer = await this.caller.send({
       method: "GET",

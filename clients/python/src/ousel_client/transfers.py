@@ -136,7 +136,10 @@ class Transfers(Resource[Driver]):
 
     @Operation
     def receipt(self, transfer_id: str) -> Steps[Receipt]:
-        """Return the receipt of a transfer, as soon as the transfer is sealed."""
+        """Return the receipt of a transfer, as soon as the transfer is sealed.
+
+        Raises ReceiptNotReady if it is not sealed within ten seconds.
+        """
         return self._receipt(transfer_id)
 
     @Operation
