@@ -137,8 +137,8 @@ class Primary:
 
     A host that was replaced, for example while it was frozen, may still answer for a moment, with
     outdated data. The host that takes over begins a new timeline, with a higher number. So a
-    process that knows of a timeline uses no lower one. At its first answer, and whenever the primary
-    has not answered for some seconds, the process asks all hosts before it trusts an answer.
+    process that knows of a timeline uses no lower one. At its first answer, and if the primary has
+    not answered for some seconds, the process asks all hosts before it trusts an answer.
     """
 
     def __init__(self, url: str) -> None:
