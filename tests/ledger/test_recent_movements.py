@@ -21,7 +21,10 @@ def test_batches_are_taken_in_the_order_in_which_they_were_written() -> None:
     recent.add(batch)
     recent.add([movement("tr_3")])
 
+    assert "tr_1" in recent
+    assert "tr_2" not in recent  # the batch has the id of its first transfer
     assert recent.take_oldest() == batch
+    assert "tr_1" not in recent
     assert recent.take_oldest() == [movement("tr_3")]
     assert not recent.take_oldest()
 

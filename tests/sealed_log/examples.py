@@ -8,7 +8,7 @@ from ousel.kernel.clock import timestamp
 from ousel.kernel.money import json_from_micros
 from ousel.ledger.rules import FIRST_HASH, Entry, Movement
 from ousel.sealed_log.checkpoints import Checkpoint
-from ousel.sealed_log.leaves import encode_leaf
+from ousel.sealed_log.leaves import derive_secrets, encode_leaf
 from ousel.sealed_log.merkle import inclusion_proof, leaf_hash, root_hash
 from ousel.sealed_log.notes import SigningKey, sign_note
 from ousel.sealed_log.receipts import Inclusion, encode_receipt, entry_part, shareable_transfer
@@ -17,7 +17,8 @@ from tests.ledger.examples import NOW, MemoryLedger, account, posting
 
 ORIGIN = "pay.example.com/log"
 KEY = SigningKey(ORIGIN, bytes(range(32)))
-SECRET = bytes(range(16))
+SEED = bytes(range(24))
+[SECRETS] = derive_secrets(SEED, 1)
 ADA = {"username": "ada", "account_number": account_number(1), "display_name": "Ada"}
 BOB = {"username": "bob", "account_number": account_number(2), "display_name": "Bôb"}
 
@@ -64,7 +65,7 @@ class LogInMemory:
 def log_with(moved: Movement, *, before: int = 5, after: int = 7) -> tuple[LogInMemory, int]:
     """Return a log in which this movement has some leaves before and after it."""
     leaves = [f"leaf {number}".encode() for number in range(before + after)]
-    leaves.insert(before, encode_leaf(moved.debit, moved.credit.hash, SECRET))
+    leaves.insert(before, encode_leaf(moved.debit, moved.credit.hash, SECRETS))
     return LogInMemory(leaves), before
 
 
@@ -114,7 +115,7 @@ def receipt_of(
     entry = moved.debit if side == "debit" else moved.credit
     log, index = log_with(moved)
     record = transfer_record(entry) | (changes or {})
-    own: dict[str, object] | None = entry_part(entry, FIRST_HASH, SECRET) | (entry_changes or {})
+    own: dict[str, object] | None = entry_part(entry, FIRST_HASH, SECRETS) | (entry_changes or {})
     if is_shareable:
         record, own = shareable_transfer(record), None
     return encode_receipt(encode_transfer(record), own, log.inclusion(index, *cosigners), KEY)

@@ -83,7 +83,7 @@ class Log:
         )
         movements = await movements_at(transaction, [each.place for each in sealed])
         hashes = [
-            leaf_hash(encode_leaf(movement.debit, movement.credit.hash, each.secret))
+            leaf_hash(encode_leaf(movement.debit, movement.credit.hash, each.secrets))
             for movement, each in zip(movements, sealed, strict=True)
             if movement is not None
         ]

@@ -9,6 +9,7 @@ from ousel.sealed_log import store
 from ousel.sealed_log.leaves import decode_leaf, encode_leaf
 from tests.ledger.tampering import ledger_with_people
 from tests.sealed_log.attacks import ATTACKS, Scene
+from tests.sealed_log.examples import SECRETS
 from tests.sealed_log.logs import Log
 from tests.support.raw_sql import RawSql
 
@@ -25,7 +26,7 @@ async def scene(log: Log, raw_sql: RawSql, tmp_path: Path) -> Scene:
     assert head.checkpoint is not None
     scene = Scene(log, raw_sql, people, head.checkpoint, None, tmp_path)  # type: ignore[arg-type]
     movement = (await scene.movements())[6]
-    scene.receipt = decode_leaf(encode_leaf(movement.debit, movement.credit.hash, bytes(16)))
+    scene.receipt = decode_leaf(encode_leaf(movement.debit, movement.credit.hash, SECRETS))
     return scene
 
 

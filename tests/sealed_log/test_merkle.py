@@ -37,7 +37,7 @@ def tree_hash(leaves: list[bytes]) -> bytes:
     split = 1
     while split * 2 < len(leaves):
         split *= 2
-    return node_hash(tree_hash(leaves[:split]), tree_hash(leaves[split:]))
+    return node_hash(tree_hash(leaves[:split]) + tree_hash(leaves[split:]))
 
 
 def only(nodes: list[object]) -> TileHashes:

@@ -1,6 +1,5 @@
 """Receipts: what they prove, and that every byte of them counts."""
 
-import hashlib
 import json
 from typing import Any
 
@@ -13,6 +12,7 @@ from ousel.ledger.rules import FIRST_HASH
 from ousel.sealed_log.leaves import (
     LeafRefused,
     decode_leaf,
+    derive_secrets,
     encode_canonically,
     encode_leaf,
 )
@@ -23,7 +23,8 @@ from ousel.sealed_log.receipts import ReceiptRefused, encode_receipt, entry_part
 from tests.faults.sizes import FULL
 from tests.sealed_log.examples import (
     KEY,
-    SECRET,
+    SECRETS,
+    SEED,
     LogInMemory,
     encode_transfer,
     log_with,
@@ -229,9 +230,9 @@ def test_bytes_of_any_kind_are_refused_politely(content: bytes) -> None:
 def test_a_leaf_with_an_impossible_amount_is_refused(amount: str) -> None:
     """Anyone can sign such a leaf with a key of their own."""
     moved = movement()
-    leaf = json.loads(encode_leaf(moved.debit, moved.credit.hash, SECRET)) | {"amount": amount}
+    leaf = json.loads(encode_leaf(moved.debit, moved.credit.hash, SECRETS)) | {"amount": amount}
     log = LogInMemory([encode_canonically(leaf)])
-    own = entry_part(moved.debit, FIRST_HASH, SECRET)
+    own = entry_part(moved.debit, FIRST_HASH, SECRETS)
     transfer = encode_transfer(transfer_record(moved.debit))
     with pytest.raises(ReceiptRefused):
         check(encode_receipt(transfer, own, log.inclusion(0), KEY))
@@ -248,7 +249,7 @@ def test_a_receipt_of_another_log_is_refused() -> None:
 def test_a_leaf_has_one_spelling(amount: int, note: str | None) -> None:
     """Two leaves that read alike are equal, so no leaf can be read in two ways."""
     moved = movement(amount, note=note)
-    leaf = encode_leaf(moved.debit, moved.credit.hash, SECRET)
+    leaf = encode_leaf(moved.debit, moved.credit.hash, SECRETS)
     assert decode_leaf(leaf).note == note
     members = leaf[:-1] + b',"amount":"1.00"}'
     for other in (leaf + b" ", members, leaf.replace(b'","', b'", "', 1), json.dumps(
@@ -257,10 +258,11 @@ def test_a_leaf_has_one_spelling(amount: int, note: str | None) -> None:
             decode_leaf(other)
 
 
-def test_leaves_of_equal_movements_differ_by_their_secret() -> None:
+def test_leaves_of_equal_movements_differ_by_their_secrets() -> None:
     """Whoever knows all fields of a movement still cannot find its hash in the log."""
     moved = movement()
-    leaves = {encode_leaf(moved.debit, moved.credit.hash, bytes([each] * 16)) for each in range(9)}
+    secrets = [each for byte in range(3) for each in derive_secrets(bytes([byte] * 24), 3)]
+    leaves = {encode_leaf(moved.debit, moved.credit.hash, each) for each in secrets}
     assert len(leaves) == 9
 
 
@@ -269,8 +271,7 @@ def test_a_receipt_does_not_reveal_the_other_entry() -> None:
     moved = movement()
     receipt = json.loads(receipt_of(moved, side="credit"))
     text = json.dumps(receipt) + from_base64(receipt["leaf"]).decode()
-    hidden_salt = hashlib.sha256(SECRET + b"debit").hexdigest()[:32]
-    for hidden in (moved.debit.hash, hidden_salt, SECRET.hex(), "75.00", "order-7"):
+    for hidden in (moved.debit.hash, SECRETS.debit_salt.hex(), SEED.hex(), "75.00", "order-7"):
         assert hidden not in text
 
 

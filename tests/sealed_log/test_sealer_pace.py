@@ -1,6 +1,7 @@
 """The sealer takes little time from transfers, and seals soon all the same."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from typing_extensions import override
 
 from ousel.database.port import Database, Result, Transaction, Work
 from ousel.ledger.movements import unsealed_batches
+from ousel.ledger.places import Place
 from ousel.sealed_log import backfill
 from ousel.sealed_log import sealer as sealing
 from tests.sealed_log.logs import Log, send
@@ -124,6 +126,43 @@ async def test_a_step_reads_about_as_many_batches_as_it_seals(
     await log.sealer.seal_all()
     assert max(limits) > 2 * sealing.STEP_BATCHES_MIN
     assert await log.assert_complete() == 1 + 20 * 16 + 40
+
+
+class BusyDatabase(DelegatingDatabase):
+    """A database in which something is written just before each transaction of the sealer."""
+
+    def __init__(self, database: Database, write_first: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(database)
+        self._write_first = write_first
+
+    @override
+    async def write(self, work: Work[Result], **options: Any) -> Result:
+        await self._write_first()
+        return await super().write(work, **options)
+
+
+async def test_what_is_written_meanwhile_is_sealed_by_the_next_step_from_memory(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading it from the database would cost more than all the rest of sealing it."""
+    ada = await person(log.database, "ada", "1")
+    await person(log.database, "bob")
+    await log.sealer.seal_all()
+    read: list[Sequence[Place]] = []
+
+    async def movements_at(_: Transaction, places: Sequence[Place]) -> list[None]:
+        read.append(places)
+        return []
+
+    monkeypatch.setattr(sealing, "movements_at", movements_at)
+    busy = log.another_sealer(BusyDatabase(log.database, lambda: send(log.queue, ada, "@bob")))
+
+    steps = [await busy.seal_some() for _ in range(3)]
+
+    assert [(step.movements, step.is_last) for step in steps] == [(0, True), (1, True), (1, True)]
+    assert not any(read)
+    assert await log.sealer.seal_all() == 1
+    assert await log.assert_complete() == 4
 
 
 async def test_a_sealer_looks_when_its_process_has_written_or_after_a_second(

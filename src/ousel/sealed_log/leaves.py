@@ -14,8 +14,9 @@ The holder of a receipt gets the salt of their own entry alone. The other entry'
 hidden, because it covers the other account's balance: with the hashes of two successive entries of
 that account, its balance could be found by trial.
 
-The nonce and both salts are derived from one secret of 16 random bytes, which the server stores
-with the leaf: each is the first 16 bytes of SHA-256(secret || label).
+The nonces and the salts of leaves that are sealed together are the output of SHAKE-256 for a seed
+of 24 random bytes, which the server stores: 16 bytes for the nonce of the first leaf, 16 for the
+salt of its debit, 16 for that of its credit, then those of the second leaf, and so on.
 """
 
 import hashlib
@@ -30,6 +31,7 @@ from ousel.ledger.rules import Entry, Kind
 
 FORMAT: Final = "ousel-leaf/v1"
 SECRET_BYTES: Final = 16
+SEED_BYTES: Final = 24  # unlike the secrets of `derive_secrets`, no multiple of 16
 
 Side = Literal["debit", "credit"]
 
@@ -56,12 +58,42 @@ class Leaf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     credit: str
 
 
-def encode_leaf(debit: Entry, credit_hash: str, secret: bytes) -> bytes:
+class LeafSecrets(msgspec.Struct, frozen=True, gc=False):
+    """The random parts of a leaf."""
+
+    nonce: bytes
+    debit_salt: bytes
+    credit_salt: bytes
+
+    def salt(self, side: Side) -> bytes:
+        """Return the salt that hides this side's entry from the other side."""
+        return self.debit_salt if side == "debit" else self.credit_salt
+
+
+def derive_secrets(stored: bytes, count: int) -> list[LeafSecrets]:
+    """Return the secrets of leaves that were sealed together, from what is stored with them.
+
+    Logs that were begun earlier also have leaves whose secrets are derived one by one.
+    """
+    if len(stored) == SEED_BYTES:
+        random = hashlib.shake_256(stored).digest(count * 3 * SECRET_BYTES)
+    else:
+        random = b"".join(
+            hashlib.sha256(stored[at : at + SECRET_BYTES] + label).digest()[:SECRET_BYTES]
+            for at in range(0, len(stored), SECRET_BYTES)
+            for label in (b"nonce", b"debit", b"credit")
+        )
+    return [
+        LeafSecrets(random[at : at + 16], random[at + 16 : at + 32], random[at + 32 : at + 48])
+        for at in range(0, len(random), 3 * SECRET_BYTES)
+    ]
+
+
+def encode_leaf(debit: Entry, credit_hash: str, secrets: LeafSecrets) -> bytes:
     """Return the leaf of a movement, given its debit entry and the hash of its credit entry."""
     assert debit.amount < 0
-    assert len(secret) == SECRET_BYTES
     leaf = Leaf(
-        nonce=_derive(secret, b"nonce").hex(),
+        nonce=secrets.nonce.hex(),
         id=debit.transfer_id,
         kind=debit.kind,
         amount=json_from_micros(-debit.amount),
@@ -71,8 +103,8 @@ def encode_leaf(debit: Entry, credit_hash: str, secret: bytes) -> bytes:
         note=debit.note,
         charge_id=debit.charge_id,
         created_at=timestamp(debit.created_at),
-        debit=commitment(salt_of(secret, "debit"), debit.hash),
-        credit=commitment(salt_of(secret, "credit"), credit_hash),
+        debit=commitment(secrets.debit_salt, debit.hash),
+        credit=commitment(secrets.credit_salt, credit_hash),
     )
     return _encode_quickly(leaf)
 
@@ -93,11 +125,6 @@ def decode_leaf(content: bytes) -> Leaf:
     return leaf
 
 
-def salt_of(secret: bytes, side: Side) -> bytes:
-    """Return the salt that hides this side's entry from the other side."""
-    return _derive(secret, side.encode())
-
-
 def commitment(salt: bytes, entry_hash: str) -> str:
     """Return what a leaf says about an entry."""
     return hashlib.sha256(salt + bytes.fromhex(entry_hash)).hexdigest()
@@ -106,7 +133,3 @@ def commitment(salt: bytes, entry_hash: str) -> str:
 def encode_canonically(value: Any) -> bytes:
     """Return JSON without spaces in UTF-8, which is also what the hash of an entry covers."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _derive(secret: bytes, label: bytes) -> bytes:
-    return hashlib.sha256(secret + label).digest()[:SECRET_BYTES]

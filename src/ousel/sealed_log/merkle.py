@@ -36,9 +36,9 @@ def leaf_hash(leaf: bytes) -> bytes:
     return hashlib.sha256(b"\x00" + leaf).digest()
 
 
-def node_hash(left: bytes, right: bytes) -> bytes:
-    """Return the hash of an inner node."""
-    return hashlib.sha256(b"\x01" + left + right).digest()
+def node_hash(children: bytes) -> bytes:
+    """Return the hash of an inner node, given the hashes of its left and right child together."""
+    return hashlib.sha256(b"\x01" + children).digest()
 
 
 def root_hash(size: int, hash_of: HashOfNode) -> bytes:
@@ -84,7 +84,7 @@ def check_inclusion(
         raise ProofRefused(f"leaf {index} is not in a tree of {leaf_count(size)}")
     node = leaf
     for sibling, is_left in _siblings(index, size - 1, proof):
-        node = node_hash(sibling, node) if is_left else node_hash(node, sibling)
+        node = node_hash(sibling + node if is_left else node + sibling)
     if node != root:
         raise ProofRefused("the inclusion proof leads to another root")
 
@@ -111,8 +111,8 @@ def check_consistency(
         raise ProofRefused("the proof is too short")
     old_node = node = first[0]
     for sibling, is_left in _siblings(index, last, proof):
-        node = node_hash(sibling, node) if is_left else node_hash(node, sibling)
-        old_node = node_hash(sibling, old_node) if is_left else old_node
+        node = node_hash(sibling + node if is_left else node + sibling)
+        old_node = node_hash(sibling + old_node) if is_left else old_node
     if (old_node, node) != (old_root, root):
         raise ProofRefused("the consistency proof leads to other roots")
 
@@ -195,5 +195,5 @@ def _complete_subtrees(start: int, end: int) -> list[Node]:
 def _range_hash(leaves: LeafRange, hash_of: HashOfNode) -> bytes:
     *hashes, result = [hash_of(node) for node in _complete_subtrees(*leaves)]
     for each in reversed(hashes):
-        result = node_hash(each, result)
+        result = node_hash(each + result)
     return result

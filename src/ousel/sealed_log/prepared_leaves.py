@@ -7,7 +7,6 @@ at a time, and other work of the process is done in between.
 import asyncio
 import os
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -15,7 +14,7 @@ import msgspec
 from ousel.ledger.places import encode_places
 from ousel.ledger.recent_movements import RecentMovements
 from ousel.ledger.rules import Movement
-from ousel.sealed_log.leaves import SECRET_BYTES, encode_leaf
+from ousel.sealed_log.leaves import SEED_BYTES, derive_secrets, encode_leaf
 from ousel.sealed_log.merkle import leaf_hash
 
 # While another process does the sealing, leaves pile up; then the oldest batches are dropped.
@@ -28,27 +27,25 @@ class LeafRow(msgspec.Struct, frozen=True):
 
     date: int
     places: str
-    secrets: bytes
+    seed: bytes
     hashes: list[bytes]
 
 
 def leaf_rows(movements: Iterable[Movement]) -> list[LeafRow]:
     """Return the leaves of these movements, in the order of `created_at`."""
-    by_date = groupby(sorted(movements, key=_date), key=_date)
-    return [_leaf_row(date, list(group)) for date, group in by_date]
+    by_date: dict[int, list[Movement]] = {}
+    for each in movements:
+        by_date.setdefault(each.debit.created_at, []).append(each)
+    return [_leaf_row(date, group) for date, group in sorted(by_date.items())]
 
 
 def _leaf_row(date: int, movements: Sequence[Movement]) -> LeafRow:
-    secrets = os.urandom(len(movements) * SECRET_BYTES)
+    seed = os.urandom(SEED_BYTES)
     hashes = [
-        leaf_hash(encode_leaf(each.debit, each.credit.hash, secrets[at : at + SECRET_BYTES]))
-        for at, each in zip(range(0, len(secrets), SECRET_BYTES), movements, strict=True)
+        leaf_hash(encode_leaf(each.debit, each.credit.hash, secrets))
+        for each, secrets in zip(movements, derive_secrets(seed, len(movements)), strict=True)
     ]
-    return LeafRow(date, encode_places(movements), secrets, hashes)
-
-
-def _date(movement: Movement) -> int:
-    return movement.debit.created_at
+    return LeafRow(date, encode_places(movements), seed, hashes)
 
 
 class PreparedLeaves:
@@ -58,9 +55,11 @@ class PreparedLeaves:
         """Prepare the leaves of these movements."""
         self._recent = recent
         self._rows: dict[str, LeafRow] = {}
+        self.has_all = False  # whether there was nothing more to prepare the last time
 
     async def prepare(self, movements_max: int) -> None:
         """Compute the leaves of the oldest batches, about this many movements in all."""
+        self.has_all = False
         count = at_once = 0
         while count < movements_max and (batch := self._recent.take_oldest()):
             count += len(batch)
@@ -75,6 +74,11 @@ class PreparedLeaves:
             if at_once >= MOVEMENTS_AT_ONCE:
                 at_once = 0
                 await asyncio.sleep(0)
+        self.has_all = count < movements_max
+
+    def will_prepare(self, batch_id: str) -> bool:
+        """Return whether this batch was written lately, and its leaves will be computed next."""
+        return batch_id in self._recent
 
     def find(self, batch_id: str, places: str) -> LeafRow | None:
         """Return the leaves of a batch with these places, or None if they are not prepared."""

@@ -27,7 +27,7 @@ from typing import Final
 import msgspec
 
 from ousel.ledger.rules import Entry
-from ousel.sealed_log.leaves import Side, encode_canonically, salt_of
+from ousel.sealed_log.leaves import LeafSecrets, Side, encode_canonically
 from ousel.sealed_log.notes import SigningKey, to_base64
 
 SIGNED_PREFIX: Final = b"ousel-receipt/v1\n"
@@ -47,13 +47,13 @@ class Inclusion(msgspec.Struct, frozen=True):
     checkpoint: str  # a signed note
 
 
-def entry_part(entry: Entry, previous_hash: str, secret: bytes) -> dict[str, object]:
+def entry_part(entry: Entry, previous_hash: str, secrets: LeafSecrets) -> dict[str, object]:
     """Return the `entry` of a receipt for the account that has this entry."""
     side: Side = "debit" if entry.amount < 0 else "credit"
     return {
         "sequence": entry.sequence,
         "previous_hash": previous_hash,
-        "salt": salt_of(secret, side).hex(),
+        "salt": secrets.salt(side).hex(),
     }
 
 

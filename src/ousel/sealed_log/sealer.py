@@ -49,7 +49,7 @@ class SealingStep(msgspec.Struct, frozen=True):
     """What one step has done."""
 
     movements: int
-    is_last: bool  # there was nothing more to seal
+    is_last: bool  # there was nothing more to seal, except what was written during the step
     size: int = 0  # of the log after it
     batch_ids: Sequence[str] = ()
     is_backfill: bool = False
@@ -155,7 +155,9 @@ async def _seal_some(
     page = await backfill.next_page(transaction, head) if head.is_backfilling else []
     batches = await unsealed_batches(transaction, batches_wanted)
     has_all_batches = len(batches) < batches_wanted
-    ids, rows = await _take_batches(transaction, batches, prepared)
+    # The leaves of batches that this process has just written are prepared before the next step.
+    ready = {id_: batch for id_, batch in batches.items() if not prepared.will_prepare(id_)}
+    ids, rows = await _take_batches(transaction, ready, prepared)
     if head.is_backfilling and has_all_batches:
         waiting = {place[:2] for batch in batches.values() for place in decode_places(batch)}
         rows += leaf_rows(await backfill.movements_without_leaf(transaction, page, waiting))
@@ -165,7 +167,8 @@ async def _seal_some(
         await append_leaf_rows(transaction, head, rows, key)
     if ids:
         await delete_unsealed(transaction, ids)
-    is_last = has_all_batches and len(ids) == len(batches) and not head.is_backfilling
+    has_taken_all = has_all_batches and prepared.has_all and len(ids) == len(ready)
+    is_last = has_taken_all and not head.is_backfilling
     return SealingStep(size - head.size, is_last, size, ids, head.is_backfilling)
 
 
@@ -203,7 +206,7 @@ async def append_leaf_rows(
     size, hashes = head.size, list[bytes]()
     stored: list[tuple[int, int, str, bytes]] = []
     for row in rows:
-        stored.append((size + len(hashes), row.date, row.places, row.secrets))
+        stored.append((size + len(hashes), row.date, row.places, row.seed))
         hashes += row.hashes
     tiles = await store.read_tiles(transaction, right_edge(size))
     changed = append_leaves(tiles, size, hashes)

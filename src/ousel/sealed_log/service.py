@@ -17,7 +17,7 @@ from ousel.sealed_log.cosignatures import (
     newest_cosigned,
 )
 from ousel.sealed_log.keys import KeyHolder
-from ousel.sealed_log.leaves import encode_leaf
+from ousel.sealed_log.leaves import LeafSecrets, encode_leaf
 from ousel.sealed_log.merkle import (
     HASH_BYTES,
     consistency_nodes,
@@ -38,7 +38,7 @@ class SealedEntry(msgspec.Struct, frozen=True):
     """One of the two entries of a movement that the log has a leaf for."""
 
     inclusion: Inclusion
-    secret: bytes
+    secrets: LeafSecrets
     previous_hash: str
     signing_key: SigningKey  # the key that has signed the checkpoint
 
@@ -148,14 +148,14 @@ class LogReader:
             shown = cosigned
         tiles = await self._tiles(transaction, tiles_with(inclusion_nodes(own.index, shown.size)))
         inclusion = Inclusion(
-            encode_leaf(movement.debit, movement.credit.hash, own.secret),
+            encode_leaf(movement.debit, movement.credit.hash, own.secrets),
             own.index,
             inclusion_proof(own.index, shown.size, TileHashes(tiles)),
             shown.note,
         )
         return head, SealedEntry(
             inclusion,
-            own.secret,
+            own.secrets,
             FIRST_HASH if previous is None else previous.hash,
             key.signing_key,
         )

@@ -9,7 +9,7 @@ from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
 from ousel.ledger.places import Place, decode_places
 from ousel.sealed_log.cosignatures import Cosignature
-from ousel.sealed_log.leaves import SECRET_BYTES
+from ousel.sealed_log.leaves import LeafSecrets, derive_secrets
 from ousel.sealed_log.notes import from_base64, to_base64
 from ousel.sealed_log.tiles import TileKey
 
@@ -112,7 +112,7 @@ class SealedMovement(msgspec.Struct, frozen=True):
 
     index: int
     place: Place
-    secret: bytes
+    secrets: LeafSecrets
 
 
 async def create_head(transaction: Transaction) -> None:
@@ -158,11 +158,12 @@ async def add_batches(
 ) -> None:
     """Insert batches of sealed movements.
 
-    A row has the index of its first leaf, `created_at`, and the movements' places and secrets.
+    A row has the index of its first leaf, `created_at`, the movements' places, and the seed of
+    their secrets.
     """
     await transaction.insert(
         SEALED_BATCHES,
-        [(first, date, places, to_base64(secrets)) for first, date, places, secrets in rows],
+        [(first, date, places, to_base64(seed)) for first, date, places, seed in rows],
     )
 
 
@@ -189,12 +190,10 @@ async def sealed_from(transaction: Transaction, first: int, limit: int) -> list[
     return [sealed for sealed in found if sealed.index >= first]
 
 
-def _sealed_movements(first: int, _: int, movements: str, secrets: str) -> list[SealedMovement]:
-    drawn = from_base64(secrets)
-    return [
-        SealedMovement(first + at, place, drawn[at * SECRET_BYTES : (at + 1) * SECRET_BYTES])
-        for at, place in enumerate(decode_places(movements))
-    ]
+def _sealed_movements(first: int, _: int, movements: str, stored: str) -> list[SealedMovement]:
+    places = decode_places(movements)
+    secrets = derive_secrets(from_base64(stored), len(places))
+    return [SealedMovement(first + at, place, secrets[at]) for at, place in enumerate(places)]
 
 
 async def read_cosignatures(transaction: Transaction) -> list[Cosignature]:

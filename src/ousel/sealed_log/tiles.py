@@ -133,7 +133,7 @@ def _hashes_under(node: Node) -> tuple[TileKey, int, int]:
 
 
 def _subtree_root(hashes: bytes) -> bytes:
-    row = [hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)]
-    while len(row) > 1:
-        row = [node_hash(row[at], row[at + 1]) for at in range(0, len(row), 2)]
-    return row[0]
+    while len(hashes) > HASH_BYTES:
+        pairs = range(0, len(hashes), 2 * HASH_BYTES)
+        hashes = b"".join([node_hash(hashes[at : at + 2 * HASH_BYTES]) for at in pairs])
+    return hashes

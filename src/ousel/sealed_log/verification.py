@@ -125,7 +125,7 @@ async def _sealed_movements(transaction: Transaction, first: int) -> AsyncIterat
             if each.index != first or movement is None or movement.debit.amount >= 0:
                 what = f"leaf {first} of the log"
                 raise VerificationFailed(f"{what} is missing, or its movement has been removed")
-            leaf = encode_leaf(movement.debit, movement.credit.hash, each.secret)
+            leaf = encode_leaf(movement.debit, movement.credit.hash, each.secrets)
             hashes.append(leaf_hash(leaf))
             found.append(movement)
             first += 1

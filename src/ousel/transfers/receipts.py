@@ -76,7 +76,7 @@ class ReceiptService:
         receipt = Receipt(
             encode_receipt(
                 record,
-                entry_part(entry, sealed.previous_hash, sealed.secret),
+                entry_part(entry, sealed.previous_hash, sealed.secrets),
                 sealed.inclusion,
                 sealed.signing_key,
             ),
