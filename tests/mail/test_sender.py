@@ -130,6 +130,34 @@ async def test_messages_that_are_refused_do_not_delay_the_others(
     assert [str(each["To"]) for each in mail_server.accepted] == ["ada@example.com"]
 
 
+async def test_a_message_that_cannot_be_handled_is_postponed(
+    database: Database,
+    outbox: Outbox,
+    sender: MailSender,
+    mail_server: MailServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fault of ours is reported, and the others are sent before the message is tried again."""
+    await write(database, outbox, "ada@example.com", "bob@example.com")
+    send = SmtpClient.send
+
+    async def fail_for_ada(client: SmtpClient, mail: Mail, seconds_max: float) -> None:
+        if mail.recipient == "ada@example.com":
+            raise KeyError(mail.id)
+        await send(client, mail, seconds_max)
+
+    monkeypatch.setattr(SmtpClient, "send", fail_for_ada)
+    with pytest.raises(KeyError):
+        await sender.send_due()
+    await sender.send_due()
+
+    assert [str(each["To"]) for each in mail_server.accepted] == ["bob@example.com"]
+    [waiting] = [each for each in await outbox.newest() if each.recipient == "ada@example.com"]
+    assert waiting.attempts == 1
+    assert waiting.due_at is not None
+    assert waiting.due_at < waiting.created_at + CLAIM_SECONDS * 1_000_000
+
+
 async def test_a_server_that_refuses_everything_is_not_flooded(
     database: Database,
     outbox: Outbox,
@@ -419,6 +447,8 @@ async def test_the_sender_signs_in_if_the_address_has_credentials(
             "<script>@evil.example",
         ),
         "[a]@example.com",
+        "=?utf-8?q??=@example.com",
+        "=?utf-8?q?a=40evil.example=2c?=@example.com",
     ],
 )
 async def test_an_address_that_mail_programs_read_differently_gets_nothing(

@@ -22,6 +22,7 @@ REASON_CHARACTERS_MAX: Final = 200
 _PERMANENT: Final = 500  # SMTP replies from here on mean: never
 _CLOSING: Final = 421  # the server takes no messages at the moment, whatever they are
 _NOT_IN_PLAIN_ADDRESS: Final = frozenset('<>()[]\\,;:"')
+_ENCODED_WORD: Final = "=?"  # how other characters are written in a header; it would be decoded
 
 
 class NotSent(Exception):
@@ -71,7 +72,8 @@ class SmtpClient:
     def _message(self, mail: Mail) -> EmailMessage:
         """Return the message with both forms of its text, or raise ValueError."""
         recipient = mail.recipient
-        if set(recipient) & _NOT_IN_PLAIN_ADDRESS or parseaddr(recipient) != ("", recipient):
+        is_plain = not set(recipient) & _NOT_IN_PLAIN_ADDRESS and _ENCODED_WORD not in recipient
+        if not is_plain or parseaddr(recipient) != ("", recipient):
             raise ValueError("the address cannot be written in a message")
         message = EmailMessage()
         message["From"] = self._sender
