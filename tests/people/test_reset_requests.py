@@ -4,12 +4,14 @@ import pytest
 
 from ousel.accounts.service import AccountService
 from ousel.database.port import Database
+from ousel.emails.service import EmailConfirmations
 from ousel.kernel.settings import Settings
 from ousel.mail.outbox import Outbox
 from ousel.people.attempts import AttemptCounter, TooManyAttempts
 from ousel.people.audit import EventSource
 from ousel.people.notices import EventNotices
 from ousel.people.recovery import RecoveryService
+from ousel.people.retention import RetentionService
 from ousel.people.rules import MAIL_ADDRESS_LIMIT, RESET_LIMIT
 from ousel.people.sign_in import SignInService, WrongPassword
 from tests.people.mailboxes import EMAIL, People
@@ -17,6 +19,7 @@ from tests.people.members import HOME, LAPTOP, OFFICE, Member
 from tests.people.recorded_statements import record_statements
 from tests.people.recoveries import Recovery
 from tests.support.clock import ManualClock
+from tests.support.raw_sql import RawSql
 from tests.support.visitor import PASSWORD
 
 LIVE = Settings(mail_url="smtp://127.0.0.1:1", mail_from="pay@ousel.test")
@@ -86,6 +89,24 @@ async def test_the_same_statements_refuse_a_password_for_a_name_that_nobody_has(
         ran.append(tuple(asked))
     assert ran[0] == ran[1]
     assert len(ran[0]) > 2
+
+
+async def test_a_name_that_nobody_has_is_not_kept(
+    database: Database,
+    sign_in: SignInService,
+    raw_sql: RawSql,
+    clock: ManualClock,
+    email_confirmations: EmailConfirmations,
+) -> None:
+    """It may be a password that was typed into the wrong field."""
+    with pytest.raises(WrongPassword):
+        await sign_in.sign_in("correct horse battery", "", HOME)
+    [(account_id,)] = await raw_sql.run("SELECT account_id FROM audit_events")
+    assert account_id == "none"
+
+    await RetentionService(database, clock, email_confirmations).sweep()
+
+    assert await raw_sql.run("SELECT account_id FROM audit_events") == []
 
 
 async def test_ten_links_a_day_are_sent_for_an_account(

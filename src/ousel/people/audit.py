@@ -1,11 +1,11 @@
 """Audit events: what was done to an account, when, from where and by which device."""
 
+from collections.abc import Callable
 from typing import Final, Literal
 
 import msgspec
 
 from ousel.database.port import Transaction
-from ousel.kernel.clock import Clock
 from ousel.kernel.ids import new_id
 from ousel.people import store
 from ousel.people.rules import AuditEvent, device_name
@@ -62,7 +62,7 @@ async def record_event(
     account_id: str,
     kind: EventKind,
     source: EventSource,
-    clock: Clock,
+    clock: Callable[[], int],
     detail: str = "",
 ) -> None:
     """Record the event in the transaction that performs it."""
@@ -79,7 +79,20 @@ async def record_event(
 
 
 async def record_failed_sign_in(
-    transaction: Transaction, account_id: str, what: str, source: EventSource, clock: Clock
+    transaction: Transaction,
+    account_id: str,
+    what: str,
+    source: EventSource,
+    clock: Callable[[], int],
 ) -> None:
     """Record that a wrong password, code or passkey was sent."""
     await record_event(transaction, account_id, "sign_in_failed", source, clock, f"Wrong {what}")
+
+
+async def record_decoy(transaction: Transaction, source: EventSource) -> None:
+    """Do the work of `record_failed_sign_in` for a name without an account.
+
+    The row has the oldest possible date, so the next sweep deletes it. It does not contain the
+    name: somebody may have typed a password there.
+    """
+    await record_failed_sign_in(transaction, "none", "password", source, lambda: 0)

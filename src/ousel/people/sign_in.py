@@ -15,7 +15,7 @@ from ousel.kernel.ids import new_secret, secret_hash
 from ousel.ledger.refusals import AccountNotFound
 from ousel.people import rules, store
 from ousel.people.attempts import AttemptCounter, SignInAttempt, TooManyAttempts
-from ousel.people.audit import EventSource, record_event, record_failed_sign_in
+from ousel.people.audit import EventSource, record_decoy, record_event, record_failed_sign_in
 from ousel.people.notices import EventNotices
 from ousel.people.password_change import replace_password
 from ousel.people.password_check import PasswordCheck, password_subject
@@ -119,12 +119,16 @@ class SignInService:
 
         async def work(transaction: Transaction) -> NewSession | None:
             await self._attempts.count_attempt(transaction, attempt)
-            # For a name that nobody has, the same statements run, so that time reveals nothing.
-            locked_id = account_id or rules.decoy_id(name)
             # The password may have changed while it was compared; the lock rules out later changes.
-            current = await accounts.lock_password_hash(transaction, locked_id)
-            if account_id is None or not is_right or current != stored:
-                await record_failed_sign_in(transaction, locked_id, "password", source, self._clock)
+            # For a name that nobody has, the same statements run, so that time reveals nothing.
+            current = await accounts.lock_password_hash(transaction, account_id or "")
+            if account_id is None:
+                await record_decoy(transaction, source)
+                return None
+            if not is_right or current != stored:
+                await record_failed_sign_in(
+                    transaction, account_id, "password", source, self._clock
+                )
                 return None
             await self._attempts.uncount_attempt(transaction, attempt)
             return await self._start_session(transaction, account_id, source)
