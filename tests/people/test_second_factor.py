@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from ousel.kernel.errors import InvalidField
@@ -149,6 +150,21 @@ async def test_a_factor_is_on_only_after_its_first_code(ada: Member) -> None:
     assert "sign_in_failed" not in {event.kind for event in await ada.events()}
     assert (await ada.sign_in.sign_in("ada", PASSWORD, HOME)).stage == "signed_in"
     assert await ada.propose_factor() == shown
+
+
+async def test_a_code_of_a_secret_that_was_replaced_is_told_apart_from_a_wrong_one(
+    ada: Member,
+) -> None:
+    """Another session has opened the page since, and got a secret of its own."""
+    await ada.propose_factor()
+    first = msgspec.structs.replace(HOME, session=ada.session)
+    with pytest.raises(InvalidField, match="not right"):
+        await ada.second_factors.confirm(ada.account_id, "000000", first)
+    phone = await ada.source(await ada.sign_in.sign_in("ada", PASSWORD, HOME))
+    await ada.second_factors.propose(ada.account_id, phone.session)
+
+    with pytest.raises(InvalidField, match="opened elsewhere meanwhile"):
+        await ada.second_factors.confirm(ada.account_id, ada.code(), first)
 
 
 async def test_concurrent_proposals_return_one_secret(ada: Member) -> None:

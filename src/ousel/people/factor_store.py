@@ -13,7 +13,7 @@ RECOVERY_CODES: Final = Table(
 
 FACTOR_OF: Final = Statement(
     "the second factor of an account",
-    "SELECT account_id, secret, confirmed_at, last_step FROM second_factors"
+    "SELECT account_id, secret, confirmed_at, last_step, proposed_by FROM second_factors"
     " WHERE account_id = :account_id",
 )
 PROPOSE_FACTOR: Final = Statement(

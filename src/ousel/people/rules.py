@@ -57,6 +57,7 @@ class SecondFactor(msgspec.Struct, frozen=True):
     secret: str  # encrypted
     confirmed_at: int | None
     last_step: int
+    proposed_by: str | None = None  # the hash of the session that has seen the secret last
 
 
 class AuditEvent(msgspec.Struct, frozen=True):

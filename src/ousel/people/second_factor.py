@@ -131,7 +131,17 @@ class SecondFactorService:
 
         shown = await self.with_code(account_id, code, source, turn_on, is_first=True)
         if shown is None:
-            raise InvalidField("This code is not right. Try the next one.", param="code")
+            factor = await self._database.read(
+                lambda transaction: factor_store.second_factor_of(transaction, account_id)
+            )
+            is_replaced = factor is not None and factor.proposed_by != source.session
+            raise InvalidField(
+                "This page was opened elsewhere meanwhile, so the secret is a new one now."
+                " Add it to your app."
+                if is_replaced
+                else "This code is not right. Try the next one.",
+                param="code",
+            )
         return shown
 
     async def remove(self, account_id: str, code: str, source: EventSource) -> None:
