@@ -15,6 +15,7 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import AccountNotFound
 from ousel.ledger.rules import Movement, Refused
 from ousel.mail.outbox import Outbox
+from ousel.people import store
 from ousel.people.attempts import AttemptCounter, TooManyAttempts
 from ousel.people.email_confirmation import (
     EmailConfirmationService,
@@ -355,6 +356,23 @@ async def test_an_operator_vouches_for_the_email_that_is_confirmed_meanwhile(
     assert (await vouching).email.address == "new@example.com"
     assert await people.owner("new@example.com") == ada
     assert await people.owner() is None
+
+
+async def test_an_email_that_the_operator_has_vouched_for_is_confirmed_again(
+    people: People,
+) -> None:
+    """There is nothing left to confirm; a link that arrives late changes nothing."""
+    ada = await people.sign_up("ada")
+    link = await people.link()
+    await AccountService(people.database, people.clock).confirm_email("@ada")
+    assert (await people.emails.state(ada)).to_confirm is None
+
+    await people.emails.confirm_with_link(link, OFFICE)
+
+    events = await people.database.read(
+        lambda transaction: store.events_before(transaction, ada, "ev_~", 100)
+    )
+    assert "email_changed" not in {event.kind for event in events}
 
 
 async def test_an_operator_cannot_vouch_for_an_email_that_another_account_has(

@@ -51,9 +51,8 @@ class EmailState(msgspec.Struct, frozen=True):
     @property
     def to_confirm(self) -> str | None:
         """The email that the next message is sent to, or None if there is nothing to confirm."""
-        if self.pending is not None:
-            return self.pending.email
-        return None if self.email.is_confirmed else self.email.address
+        wanted = self.email.address if self.pending is None else self.pending.email
+        return None if self.email.is_confirmed and wanted == self.email.address else wanted
 
 
 class LinkTarget(msgspec.Struct, frozen=True):
@@ -200,7 +199,9 @@ class EmailConfirmationService:
         if isinstance(result, EmailConfirmed):
             # Reset links may have been sent to the old email, so end them.
             await resets.end_links(transaction, result.account_id)
-            kind: EventKind = "email_changed" if result.before.is_confirmed else "email_confirmed"
+            before = result.before
+            is_changed = before.is_confirmed and before.address != result.email
+            kind: EventKind = "email_changed" if is_changed else "email_confirmed"
             await record_event(
                 transaction, result.account_id, kind, source, self._clock, result.email
             )
