@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from ousel.kernel.errors import DatabaseUnavailable
+from ousel.kernel.errors import DatabaseUnavailable, Refusal
+from ousel.people.secret_file import SecretFileUnusable
 from tests.support.portal import Portal, open_portal
 from tests.support.visitor import Visitor
 
@@ -177,19 +178,20 @@ async def test_a_program_gets_a_problem_and_no_page(portal: Portal) -> None:
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
 
 
-async def test_a_page_says_that_the_database_is_unavailable(
-    portal: Portal, ada: Visitor, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", [DatabaseUnavailable, SecretFileUnusable])
+async def test_a_page_says_that_something_of_the_server_is_unavailable(
+    portal: Portal, ada: Visitor, monkeypatch: pytest.MonkeyPatch, kind: type[Refusal]
 ) -> None:
     """A person sees a page that says to try again; what is wrong helps the operator alone."""
 
     async def gone(_work: object) -> None:
-        raise DatabaseUnavailable("The database is away.", retry_after_seconds=1)
+        raise kind("/srv/ousel is away.", retry_after_seconds=1)
 
     monkeypatch.setattr(portal.database, "read", gone)
     for path in ("/activity", "/settings"):
         answer = await ada.get(path)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert "Try again in a moment." in answer.text
-        assert "The database is away." not in answer.text
+        assert "/srv/ousel is away." not in answer.text
         check_page(answer)
     assert (await ada.get("/nothing-here")).status_code == 404
