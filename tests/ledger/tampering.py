@@ -51,7 +51,7 @@ async def read_entries(raw_sql: RawSql, account_id: str) -> list[Entry]:
 async def forge_history(
     raw_sql: RawSql, account_id: str, change: Callable[[list[Entry]], list[Entry]]
 ) -> None:
-    """Change an account's history, and adapt every number, balance and hash to it."""
+    """Change an account's history, and adapt every number, balance, hash and date to it."""
     changed = change(await read_entries(raw_sql, account_id))
     await raw_sql.run("DELETE FROM entries WHERE account_id = ?", account_id)
     balance, head = 0, FIRST_HASH
@@ -61,10 +61,11 @@ async def forge_history(
         head = entry_hash(head, fitted)
         await _insert_entry(raw_sql, msgspec.structs.replace(fitted, hash=head))
     await raw_sql.run(
-        "UPDATE accounts SET balance = ?, sequence = ?, head_hash = ? WHERE id = ?",
+        "UPDATE accounts SET balance = ?, sequence = ?, head_hash = ?, updated_at = ? WHERE id = ?",
         balance,
         len(changed),
         head,
+        changed[-1].created_at,
         account_id,
     )
 

@@ -136,6 +136,17 @@ async def test_a_wrong_count_or_head_is_named(
     )
 
 
+async def test_a_wrong_date_of_an_account_is_named(
+    database: Database, people: People, raw_sql: RawSql
+) -> None:
+    """If it is in the future, the account can neither send nor receive money."""
+    await raw_sql.run("UPDATE accounts SET updated_at = updated_at + 1 WHERE id = ?", people.bob.id)
+
+    assert await verification_error(database) == (
+        f"account {people.bob.id} does not have the date of its last entry"
+    )
+
+
 @pytest.mark.parametrize("place", ["before all", "between", "after all"])
 async def test_an_entry_of_no_account_is_named(
     database: Database, people: People, raw_sql: RawSql, place: str
