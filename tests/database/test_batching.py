@@ -3,15 +3,19 @@
 import asyncio
 from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from typing_extensions import override
 
 from ousel.database.batching import BATCH_ITEMS_MAX, SharedReads, SharedWrites
-from ousel.database.port import Database, IntegrityViolation, Transaction
+from ousel.database.port import Database, IntegrityViolation, Result, Transaction, Work
+from ousel.database.retries import RowsLocked
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
 from tests.database.sample_rows import SAMPLE_TABLE
+from tests.support.delegating_database import DelegatingDatabase
 from tests.support.engines import Engine
 from tests.support.raw_sql import RawSql
 
@@ -181,6 +185,86 @@ async def test_items_that_wait_together_are_one_commit(database: Database) -> No
     assert commits == [1, 99]
     rows = await database.read(lambda transaction: transaction.fetch(VALUES, names=names))
     assert len(rows) == 99
+
+
+async def test_a_caller_who_leaves_before_the_turn_of_its_batch_is_left_out(
+    database: Database,
+) -> None:
+    """The others are written at once, not again without it."""
+    written: list[list[str]] = []
+    begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def write(transaction: Transaction, names: list[str]) -> list[str]:
+        written.append(names)
+        await transaction.insert(SAMPLE_TABLE, [(name, "new") for name in names])
+        return names
+
+    class WaitingDatabase(DelegatingDatabase):
+        @override
+        async def write(self, work: Work[Result], **options: Any) -> Result:
+            begun.set()
+            await may_go_on.wait()
+            return await super().write(work, **options)
+
+    writes = SharedWrites(WaitingDatabase(database), write)
+    callers = [asyncio.create_task(writes.put(name)) for name in ("one", "two", "three")]
+    await begun.wait()
+    callers[1].cancel()
+    await asyncio.sleep(0)  # lets the caller leave
+    may_go_on.set()
+
+    assert [await callers[0], await callers[2]] == ["one", "three"]
+    assert written == [["one", "three"]]
+
+
+async def test_a_batch_is_halved_if_callers_leave_while_it_is_written(database: Database) -> None:
+    """Otherwise, a batch that takes long would begin again and again as its callers leave."""
+    written: list[int] = []
+    callers: list[asyncio.Task[int]] = []
+
+    async def write(_: Transaction, numbers: list[int]) -> list[int]:
+        written.append(len(numbers))
+        if len(numbers) > 2:
+            callers[numbers[-1]].cancel()
+            await asyncio.sleep(0)  # lets the caller leave
+        return numbers
+
+    class PatientDatabase(DelegatingDatabase):
+        """Its transactions may suspend on either engine."""
+
+        @override
+        async def write(self, work: Work[Result], **options: Any) -> Result:
+            result = await work(cast("Transaction", SimpleNamespace(follows_unknown_commit=False)))
+            options["before_commit"]()
+            return result
+
+    writes = SharedWrites(PatientDatabase(database), write)
+    callers += [asyncio.create_task(writes.put(number)) for number in range(9)]
+    answers = await results_or_errors(*callers)
+
+    assert written == [9, 4, 1, 2, 4, 1, 2]
+    assert [each for each in answers if isinstance(each, int)] == [0, 1, 2, 4, 5, 6]
+
+
+@pytest.mark.parametrize("engine", ["postgresql"])  # on SQLite, there is one writer at a time
+async def test_a_locked_row_refuses_only_the_item_that_needs_it(
+    database: Database, database_url: str
+) -> None:
+    """Another process may be writing a row with the same key for a long time."""
+
+    async def write(transaction: Transaction, names: list[str]) -> list[str]:
+        await transaction.insert(SAMPLE_TABLE, [(name, "new") for name in names])
+        return names
+
+    writes = SharedWrites(database, write)
+    async with RawSql(database_url) as holder:
+        await holder.run("BEGIN")
+        await holder.run("INSERT INTO deployment VALUES ('locked', '')")
+        found = await results_or_errors(*(writes.put(each) for each in ("one", "locked", "two")))
+        await holder.run("ROLLBACK")
+
+    assert [found[0], found[2]] == ["one", "two"]
+    assert isinstance(found[1], RowsLocked)
 
 
 async def test_only_the_row_at_fault_is_refused(database: Database) -> None:
