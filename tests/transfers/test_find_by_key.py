@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from ousel.database.citus_statements import for_citus
 from ousel.database.port import Database
 from ousel.database.statements import for_postgres, for_sqlite
@@ -114,6 +116,39 @@ async def test_a_key_that_is_being_written_is_not_reported_as_unused(
         found = await looking
 
     assert [each["idempotency_key"] for each in found.json()["data"]] == ["theirs"]
+
+
+@pytest.mark.parametrize("engine", ["postgresql"])  # on SQLite, there is one writer at a time
+async def test_look_ups_that_wait_for_a_locked_account_delay_nobody_else(
+    database: Database, database_url: str
+) -> None:
+    """However many keys their partner looks up, there are connections left for all others."""
+    account, _, key = await partner(database, "harbour", "100")
+    _, _, other_key = await partner(database, "market", "100")
+    await person(database, "ada")
+    async with in_process_client(database_url) as client, RawSql(database_url) as holder:
+        await holder.run("BEGIN")
+        await holder.run("SELECT 1 FROM accounts WHERE id = ? FOR UPDATE", account.id)
+        looking = [
+            asyncio.create_task(
+                client.get(
+                    "/transfers",
+                    params={"idempotency_key": f"unused-{number}"},
+                    headers={"Authorization": f"Bearer {key}"},
+                )
+            )
+            for number in range(60)
+        ]
+        await assert_none_ends(*looking, seconds=0.2)
+        sent = await client.post(
+            "/transfers",
+            json={"to": "@ada", "amount": 1},
+            headers={"Authorization": f"Bearer {other_key}"},
+        )
+        await holder.run("COMMIT")
+        await asyncio.gather(*looking)
+
+    assert sent.status_code == 201, sent.text
 
 
 async def test_what_cannot_be_a_key_is_refused(database: Database, database_url: str) -> None:

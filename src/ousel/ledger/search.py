@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from ousel.database.port import Database, Transaction
+from ousel.database.retries import RowsLocked
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.concurrency import ConcurrencyLimit
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown, RateLimited
@@ -26,6 +27,8 @@ from ousel.ledger.rules import Account, Entry
 
 STEP_ENTRIES: Final = 2_000  # reading this many takes a few milliseconds
 SEARCHES_PER_ACCOUNT_MAX: Final = 4
+KEY_LOOK_UPS_MAX: Final = 2  # under the lock of an account, at the same time
+KEY_SECONDS_MAX: Final = 10.0  # for a look-up under the lock, with the wait for its turn
 # An id is created before its entry is dated, but possibly by a clock that is ahead. The next two
 # constants say how far ahead such a clock usually is, and how far at most.
 CLOCK_AHEAD_MICROS: Final = MICROS_PER_SECOND
@@ -50,6 +53,8 @@ class HistorySearch:
         self._limit = ConcurrencyLimit(holder_max=SEARCHES_PER_ACCOUNT_MAX)
         self._step_lock = asyncio.Lock()
         self._account_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._key_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._key_look_ups = asyncio.Semaphore(KEY_LOOK_UPS_MAX)
 
     async def find(self, query: HistoryQuery, *, has_limit: bool = True) -> SearchResult:
         """Return the first matching entries; for most pages the first step is enough.
@@ -102,6 +107,9 @@ class HistorySearch:
         A commit that waits for a replica, or for the disk, is invisible, but its accounts are
         locked. The look-up is also committed: a server that is no longer the primary, and may lack
         the newest entries, cannot commit.
+
+        While another transaction keeps the account locked, each look-up holds a connection for
+        writes. So there is one at a time for each account, and few in all.
         """
 
         async def look_up(transaction: Transaction) -> SearchResult:
@@ -109,8 +117,12 @@ class HistorySearch:
             own = (await accounts_by_id(transaction, [query.account_id]))[query.account_id]
             return SearchResult(own, await page_of_entries(transaction, query))
 
+        lock = self._key_locks.setdefault(query.account_id, asyncio.Lock())
         try:
-            return await self._database.write(look_up)
+            async with asyncio.timeout(KEY_SECONDS_MAX), lock, self._key_look_ups:
+                return await self._database.write(look_up)
+        except TimeoutError:
+            raise RowsLocked from None
         except OutcomeUnknown as error:  # nothing was written: only the look-up has failed
             raise DatabaseUnavailable(error.detail, retry_after_seconds=1) from error
 
