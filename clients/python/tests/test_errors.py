@@ -1,5 +1,6 @@
 """The client has one exception class for each error code of the server, and no others."""
 
+import pickle
 import sys
 import time
 from email.utils import formatdate
@@ -7,10 +8,11 @@ from email.utils import formatdate
 import pytest
 
 import ousel.app.ousel
-from clients.python.tests.scripts import refused, said
+from clients.python.tests.scripts import charge_json, refused, said
 from ousel.kernel.errors import Refusal, all_refusals
-from ousel_client import errors, refusals
-from ousel_client.errors import ApiError, Problem
+from ousel_client import Charge, errors, refusals
+from ousel_client.decoding import decode_record
+from ousel_client.errors import ApiError, ConnectionFailed, Problem, WaitTimedOut
 from ousel_client.exchange import Answer
 from ousel_client.problems import error_from_answer, error_from_problem
 
@@ -69,6 +71,20 @@ def test_an_answer_is_raised_as_the_class_of_its_code(classes: dict[str, type[Ap
         assert type(error) is kind
         assert (error.code, error.status, error.detail) == (code, kind.status, "No.")
         assert (error.param, error.members) == ("to", {"transfer_id": "tr_1"})
+
+
+def test_an_exception_survives_the_way_out_of_a_process(classes: dict[str, type[ApiError]]) -> None:
+    """Pools of processes pickle exceptions. The copy has the same class, text and attributes."""
+    problem = Problem(status=400, code="of_tomorrow", members={"transfer_id": "tr_1"})
+    charge = decode_record(Charge, said(200, charge_json()).body)
+    answers = [kind(problem) for kind in classes.values()]
+    for error in (ConnectionFailed("gone"), WaitTimedOut(charge), ApiError(problem), *answers):
+        error.idempotency_key, error.in_doubt = "mine", True
+
+        copied = pickle.loads(pickle.dumps(error))
+
+        assert type(copied) is type(error)
+        assert (str(copied), vars(copied)) == (str(error), vars(error))
 
 
 @pytest.mark.parametrize(

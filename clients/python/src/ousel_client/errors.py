@@ -27,6 +27,18 @@ class OuselError(Exception):
         self.in_doubt = False
         self.attempts = 0
 
+    # Python 3.11 has no typing.override.
+    def __reduce__(self) -> tuple[Any, ...]:  # type: ignore[explicit-override]
+        """Let pickle, and so pools of processes, copy the exception with all its attributes."""
+        return _recreate, (type(self), self.args), self.__dict__
+
+
+def _recreate(kind: type[OuselError], args: tuple[Any, ...]) -> OuselError:
+    """Return an exception with this text. `__init__` is not called: it may need more than that."""
+    error = kind.__new__(kind)
+    error.args = args
+    return error
+
 
 class ConnectionFailed(OuselError):
     """The last attempt got no answer: it did not reach the server, broke off or timed out."""
