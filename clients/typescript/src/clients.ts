@@ -19,11 +19,12 @@ import { Sandbox } from "./sandbox.ts";
 import { Transfers } from "./transfers.ts";
 
 export const TIMEOUT_SECONDS = 30;
+const TIMEOUT_SECONDS_MAX = 86_400; // a timer of more than 24 days would end at once
 
 export interface ClientOptions {
   /** The address of the API, such as https://pay.example.com/v1. */
   readonly baseUrl: string;
-  /** How long to wait for the whole answer to one attempt. */
+  /** How long to wait for the whole answer to one attempt. At most a day. */
   readonly timeoutSeconds?: number;
   readonly retry?: Partial<RetryPolicy>;
   /** Replaces fetch, for proxies, your own certificates, or tests. */
@@ -95,15 +96,19 @@ export class UserClient extends User {
 
 function createCaller(credential: string, options: ClientOptions): Caller {
   const { baseUrl, fetch = (...given) => globalThis.fetch(...given), log = () => {} } = options;
+  const timeoutSeconds = options.timeoutSeconds ?? TIMEOUT_SECONDS;
   if (!/^https?:\/\/[^/?#]+[^?#]*$/.test(baseUrl)) {
     throw new RangeError(`"${baseUrl}" is not an address such as https://pay.example.com/v1.`);
   }
   if (/^https?:\/\/[^/]*@/.test(baseUrl)) {
     throw new RangeError("The baseUrl must not contain a name or a password.");
   }
+  if (!(timeoutSeconds > 0 && timeoutSeconds <= TIMEOUT_SECONDS_MAX)) {
+    throw new RangeError("The timeoutSeconds must be positive, and at most a day.");
+  }
   return new Caller(credential, {
     exchange: exchangeWith(baseUrl.replace(/\/+$/, ""), fetch),
-    timeoutSeconds: options.timeoutSeconds ?? TIMEOUT_SECONDS,
+    timeoutSeconds,
     policy: retryPolicy(options.retry),
     environment: ENVIRONMENT,
     log,

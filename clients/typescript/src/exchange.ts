@@ -52,7 +52,8 @@ const NOT_SENT = new Set([
 export function exchangeWith(baseUrl: string, fetch: typeof globalThis.fetch): Exchange {
   return async (request, credential, timeoutSeconds) => {
     const query = new URLSearchParams(request.query).toString();
-    const limit = AbortSignal.timeout((timeoutSeconds + (request.heldSeconds ?? 0)) * 1000);
+    const limitSeconds = timeoutSeconds + (request.heldSeconds ?? 0);
+    const limit = AbortSignal.timeout(Math.ceil(limitSeconds * 1000)); // Node.js needs an integer
     try {
       const response = await fetch(`${baseUrl}${request.path}${query && `?${query}`}`, {
         method: request.method,

@@ -35,7 +35,10 @@ export async function* follow(
     let pause = 0;
     try {
       const found = await readPage(caller, { query, cursor, signal }, heldSeconds);
-      yield* found.data;
+      for (const each of found.data) {
+        if (signal?.aborted) return;
+        yield each;
+      }
       cursor = found.next_cursor ?? cursor;
       failures = 0;
       failuresMax = Infinity;

@@ -1,5 +1,6 @@
 """The built package in a partner's project: the README's code, and what must not compile."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -144,6 +145,17 @@ async def test_the_readme_does_what_it_says(
         "paid": "paid",
         "total": "0.30",
     }
+
+
+def test_the_readme_names_the_oldest_node_that_the_package_accepts() -> None:
+    """Its example needs `flush`, and following with a signal needs `AbortSignal.any`."""
+    accepted = [
+        json.loads((CLIENT / "package.json").read_text())["engines"]["node"],
+        json.loads((CLIENT / "package-lock.json").read_text())["packages"][""]["engines"]["node"],
+    ]
+
+    assert accepted == [">=20.10"] * 2
+    assert "Node.js 20.10 or newer" in (CLIENT / "README.md").read_text()
 
 
 def test_the_readme_states_the_defaults() -> None:

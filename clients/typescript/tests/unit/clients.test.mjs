@@ -45,6 +45,19 @@ test("a text that is not an address is refused", () => {
   );
 });
 
+test("a time limit may be a fraction, but not zero, negative or endless", async () => {
+  const updated_at = "2026-01-31T12:00:00.000000Z";
+  const balance = { account_id: "acct_1", available: 1, currency: "OUSD", updated_at };
+  const fetch = async () => new Response(JSON.stringify(balance));
+  for (const timeoutSeconds of [2.01, 100 / 3]) {
+    const found = await new Client(KEY, { ...AT, fetch, timeoutSeconds }).balance();
+    assert.equal(found.account_id, "acct_1");
+  }
+  for (const timeoutSeconds of [0, -1, NaN, Infinity, 86_401]) {
+    assert.throws(() => new Client(KEY, { ...AT, timeoutSeconds }), RangeError);
+  }
+});
+
 test("nothing that is logged, thrown or shown contains the key", async () => {
   const lines = [];
   const failing = new Client(KEY, {

@@ -99,6 +99,17 @@ test("an error of the loop's body is not taken for a failure of the network", as
   assert.equal(script.requests.length, 1);
 });
 
+test("a signal ends following in the middle of a page", async () => {
+  const stop = new AbortController();
+  const taken = [];
+  const script = new Script([transfers(5, 6, 7)]);
+  for await (const { sequence } of start(script, undefined, stop.signal)) {
+    taken.push(sequence);
+    stop.abort();
+  }
+  assert.deepEqual(taken, [5]);
+});
+
 test("a signal ends following without an error", async () => {
   const stop = new AbortController();
   const abort = () => {
