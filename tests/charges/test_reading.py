@@ -1,5 +1,7 @@
 """GET /charges and GET /charges/:id: the caller's charges as they are now, newest first."""
 
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx2
@@ -160,6 +162,28 @@ async def test_charges_are_listed_by_the_time_of_their_outcome(server: Server, s
         "expired": [expired.id],
         "open": [],
     }
+
+
+async def test_the_next_list_has_what_changed_behind_the_cursor(server: Server, shop: Shop) -> None:
+    """It begins a minute before the first request of this list, by the Date of the answer."""
+    live = in_another_process(shop, system_clock)
+    early, *others = [await live.charge() for _ in range(3)]
+    for charge in others:
+        await live.charges.cancel(shop.merchant.id, charge.id)
+    query: dict[str, Any] = {
+        "order": "oldest",
+        "status_changed_after": timestamp(early.created_at),
+        "limit": 1,
+    }
+    async with server.client(shop.key) as client:
+        first = await client.get("/charges", params=query)
+        await live.charges.cancel(shop.merchant.id, early.id)
+        rest = await listed_ids(client, **query, cursor=first.json()["next_cursor"])
+        begin = parsedate_to_datetime(first.headers["Date"]) - timedelta(minutes=1)
+        next_ids = await listed_ids(client, order="oldest", status_changed_after=begin.isoformat())
+
+    assert [each["id"] for each in first.json()["data"]] + rest == [each.id for each in others]
+    assert early.id in next_ids
 
 
 async def test_charges_of_one_microsecond_are_neither_skipped_nor_repeated(

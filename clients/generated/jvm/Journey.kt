@@ -2,6 +2,7 @@
 import com.fasterxml.jackson.databind.ObjectMapper
 import java.io.IOException
 import java.math.BigDecimal
+import java.time.Duration
 import okhttp3.HttpUrl.Companion.toHttpUrl
 import okhttp3.OkHttpClient
 import org.openapitools.client.apis.DefaultApi
@@ -28,6 +29,7 @@ fun option(name: String): String = options.getValue(name)
 
 fun connectAs(credential: String?): DefaultApi {
     val client = OkHttpClient.Builder().retryOnConnectionFailure(false)
+    client.readTimeout(Duration.ofSeconds(30)) // longer than `wait=20`
     client.addInterceptor { chain ->
         val request = chain.request().newBuilder()
         if (credential != null) request.header("Authorization", "Bearer $credential")

@@ -51,8 +51,8 @@ class Charges(Resource[Driver]):
     def wait(self, charge_id: str, timeout_seconds: float = 600.0) -> Steps[Charge]:
         """Return the charge as soon as it is paid, canceled or expired.
 
-        Raises WaitTimedOut if the charge is still open when the time limit is reached. If the server
-        does not answer, it may take longer: as long as the retry policy allows.
+        Raises WaitTimedOut if the charge is still open when the time limit is reached. If the
+        server does not answer, it may take longer: as long as the retry policy allows.
         """
         return wait_until_final(self._settings, self._get(_path(charge_id)), timeout_seconds)
 
