@@ -41,6 +41,7 @@ SUPPLIER = os.environ.get("SHOP_SUPPLIER", "@grace")
 SUPPLIES = Decimal("5.00")
 RETURN_URL = f"{SHOP_URL}/connected"
 WAIT_SECONDS = 20.0
+DESCRIPTION_CHARACTERS_MAX = 500  # Ousel refuses a longer one
 BOOKS = {
     "notes": ("Notes on the Analytical Engine", Decimal("12.50")),
     "compilers": ("The Education of a Computer", Decimal("9.99")),
@@ -179,9 +180,10 @@ async def redirect_to_checkout(request: Request, order_id: str) -> Response:
     if row is None:
         return page(request, "No such order", '<p><a href="/">Back to the shop</a></p>', 404)
     items, total = row
+    titles = ", ".join(BOOKS[slug][0] for slug in items.split(","))
     charge = await ousel.charges.create(
         amount=Decimal(total),
-        description=", ".join(BOOKS[slug][0] for slug in items.split(",")),
+        description=titles[:DESCRIPTION_CHARACTERS_MAX],
         reference=order_id,
         success_url=f"{SHOP_URL}/orders/{order_id}",
         cancel_url=f"{SHOP_URL}/orders/{order_id}/canceled",

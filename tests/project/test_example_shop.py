@@ -135,6 +135,15 @@ async def test_a_button_that_is_pressed_twice_leads_to_one_checkout(shop: Exampl
     assert {each.headers["location"] for each in answers} == {charge["checkout_url"]}
 
 
+async def test_an_order_of_many_books_can_be_paid(shop: ExampleShop) -> None:
+    """Their titles are cut to the longest description that a charge may have."""
+    for _ in range(16):
+        await shop.browser.post("/cart/notes")
+    answer = await shop.browser.post("/pay")
+    [charge] = (await shop.caller.client.get("/charges")).json()["data"]
+    assert answer.headers["location"] == charge["checkout_url"]
+
+
 async def test_two_pages_are_shown_when_a_connection_has_ended(shop: ExampleShop) -> None:
     """Both find out that the token is no longer valid."""
     await shop.browser.get("/")
