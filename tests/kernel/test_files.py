@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -32,6 +33,35 @@ def test_a_file_system_that_cannot_flush_folders_is_enough(
     write_durably(tmp_path / "key", b"new", replaces=replaces)
     assert [each.name for each in tmp_path.iterdir()] == ["key"]
     assert (tmp_path / "key").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(0o640, 0o640), (0o600, 0o600), (0o440, 0o440), (0o666, 0o660)]
+)
+def test_a_file_keeps_its_permissions_when_it_is_replaced(
+    tmp_path: Path, before: int, after: int
+) -> None:
+    """A group that could read the old key can read the new one; others never can."""
+    path = tmp_path / "key"
+    path.touch()
+    path.chmod(before)
+    write_durably(path, b"new", for_owner_only=True)
+    assert stat.S_IMODE(path.stat().st_mode) == after
+    assert path.read_bytes() == b"new"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_another_group_does_not_get_the_permissions_of_the_former_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """If the group cannot be kept, only the owner can read the new file."""
+    path = tmp_path / "key"
+    path.touch()
+    os.chown(path, 10_001, 10_002)
+    path.chmod(0o640)
+    monkeypatch.setattr(os, "fchown", Mock(side_effect=PermissionError))
+    write_durably(path, b"new", for_owner_only=True)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_a_disk_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -341,5 +341,22 @@ async def test_a_lost_key_leaves_recovery_codes(
     assert restarted.decrypt(grace, (await stored_secrets(raw_sql))[grace]) == shown
 
 
+async def test_a_damaged_file_leaves_recovery_codes(
+    ada: Member,
+    database: Database,
+    attempts: AttemptCounter,
+    notices: EventNotices,
+    tmp_path: Path,
+) -> None:
+    """Such as while a new one is being copied; one-time codes are refused meanwhile."""
+    await ada.turn_on_factor()
+    (tmp_path / "secret").write_text("x")
+    secrets = FactorSecrets(database, SecretFile(tmp_path / "secret", may_create=True))
+    factors = SecondFactorService(database, ada.clock, ada.clock, attempts, notices, secrets)
+
+    assert not await factors.with_code(ada.account_id, ada.code(), HOME, _accept)
+    assert await factors.with_code(ada.account_id, ada.recovery_codes[0], HOME, _accept)
+
+
 async def _accept(_: Transaction) -> bool:
     return True

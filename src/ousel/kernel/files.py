@@ -3,12 +3,15 @@
 import errno
 import os
 import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 _OWNER_ONLY: Final = 0o600
 _BY_UMASK: Final = 0o666
+_FOR_OTHERS: Final = 0o007
+_FOR_GROUP: Final = 0o070
 _CANNOT_FLUSH: Final = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM}
 
 
@@ -17,7 +20,8 @@ def write_durably(
 ) -> None:
     """Write a file as a whole: after a crash, it has the old content or the new.
 
-    If root writes it, it gets the owner of the file that it replaces, or else of its folder.
+    It keeps the permissions of the file that it replaces, except those for others. If root writes
+    it, it gets the owner and group of the file that it replaces, or else of its folder.
     If `replaces` is False and the file exists, raise FileExistsError.
     """
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}.unfinished")
@@ -25,12 +29,9 @@ def write_durably(
     try:
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as file:
+            _keep_access(path, file.fileno())
             file.write(content)
             file.flush()
-            if os.geteuid() == 0:  # the server that will read the file may run as another user
-                owner = (path if path.exists() else path.parent).stat()
-                with suppress(PermissionError):  # some containers take this right from root
-                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
             os.fsync(file.fileno())
         if replaces:
             unfinished.replace(path)
@@ -50,6 +51,20 @@ def read_if_there(path: Path) -> bytes | None:
         return path.read_bytes()
     except FileNotFoundError:
         return None
+
+
+def _keep_access(path: Path, new_file: int) -> None:
+    """Let those who may use the file at this path also use the new file that will replace it."""
+    replaced = path.stat() if path.exists() else None
+    if os.geteuid() == 0:  # the server that will read the file may run as another user
+        owner = replaced or path.parent.stat()
+        with suppress(PermissionError):  # some containers take this right from root
+            os.fchown(new_file, owner.st_uid, owner.st_gid)
+    if replaced is not None:
+        has_other_group = os.fstat(new_file).st_gid != replaced.st_gid
+        withheld = _FOR_OTHERS | (_FOR_GROUP if has_other_group else 0)
+        with suppress(PermissionError):  # such a container may refuse this to root as well
+            os.fchmod(new_file, stat.S_IMODE(replaced.st_mode) & ~withheld)
 
 
 def flush_folder(path: Path) -> None:
