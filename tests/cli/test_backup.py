@@ -3,9 +3,12 @@
 import asyncio
 import os
 import re
+import signal
+import sqlite3
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -30,13 +33,21 @@ from ousel.people.rules import Session
 from ousel.people.store import add_session, sessions_of
 from ousel.resets.service import find_link, issue_link
 from ousel.sandbox.clock import SandboxClock
-from tests.cli.commands import assert_fails, ousel, ousel_process
+from tests.cli.commands import OUSEL, PROCESS_SECONDS_MAX, assert_fails, ousel, ousel_process
 from tests.support.accounts import balance, partner, person, verify
 from tests.support.engines import Engine, Engines
 from tests.support.raw_sql import RawSql
-from tests.support.waiting import until_async
+from tests.support.waiting import until_async, wait_until
 
 HOUR = 3600
+# It begins to restore, and does not end by itself.
+SLOW_PG_RESTORE = """#!/bin/sh
+case "$1" in --list)
+  for table in alembic_version entries; do echo "1; 2 3 TABLE public $table ousel"; done; exit ;;
+esac
+echo $$ > {folder}/started
+exec sleep 600
+"""
 VERSION_BEFORE = f"{int(SCHEMA_VERSION) - 1:04d}"
 
 
@@ -169,6 +180,86 @@ async def test_a_restore_leaves_out_what_belongs_to_others(
     assert restored.exit_code == 0, restored.errors
     async with RawSql(elsewhere) as other:
         assert await other.run("SELECT extname FROM pg_extension") == [("plpgsql",)]
+
+
+@pytest.mark.parametrize("engine", ["postgresql"])
+async def test_tables_in_a_schema_that_is_not_used_are_not_taken_for_an_empty_ledger(
+    database_url: str, elsewhere: str, tmp_path: Path
+) -> None:
+    """The restore fails, and no empty tables are created beside the restored ones."""
+    file = tmp_path / "books.backup"
+    await asyncio.to_thread(ousel, "backup", str(file), database=database_url)
+    async with RawSql(elsewhere) as raw_sql:  # by default, the schema with the role's name is used
+        await raw_sql.run("CREATE SCHEMA AUTHORIZATION CURRENT_USER")
+
+    failed = await asyncio.to_thread(ousel, "restore", str(file), database=elsewhere)
+
+    assert_fails(failed, "the backup's tables are not in the schema that this address uses")
+    async with RawSql(elsewhere) as raw_sql:
+        found = await raw_sql.run("SELECT schemaname FROM pg_tables WHERE tablename = 'entries'")
+    assert found == [("public",)]
+
+
+@pytest.mark.usefixtures("usual_signals")
+@pytest.mark.parametrize("engine", ["postgresql"])
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGHUP])
+def test_a_restore_that_is_stopped_does_not_go_on(
+    stop: signal.Signals, elsewhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL's own tool, which fills the database, ends with the command."""
+    tool, started, file = (tmp_path / name for name in ("pg_restore", "started", "books.backup"))
+    tool.write_text(SLOW_PG_RESTORE.format(folder=tmp_path))
+    tool.chmod(0o755)
+    file.touch()
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    command = subprocess.Popen([str(OUSEL), "restore", str(file), "--database", elsewhere])
+    wait_until(lambda: started.exists() and started.read_text().endswith("\n"))
+    restoring = int(started.read_text())
+    try:
+        command.send_signal(stop)
+        assert command.wait(PROCESS_SECONDS_MAX) == 128 + stop
+        with pytest.raises(ProcessLookupError):
+            os.kill(restoring, 0)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(restoring, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+@pytest.mark.parametrize("journal_mode", ["DELETE", "WAL"])
+def test_a_backup_is_restored_from_a_folder_where_nothing_can_be_written(
+    database_url: str, elsewhere: str, tmp_path: Path, journal_mode: str
+) -> None:
+    """Nothing is written beside the backup, even if it is in WAL mode, as they once were."""
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    file = folder / "books.backup"
+    assert ousel("verify", database=database_url).exit_code == 0  # the file is in WAL mode now
+    assert ousel("backup", str(file), database=database_url).exit_code == 0
+    with closing(sqlite3.connect(file)) as written:
+        assert written.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        written.execute(f"PRAGMA journal_mode = {journal_mode}")
+    file.chmod(0o400)
+    folder.chmod(0o500)
+
+    restored = ousel("restore", "--json", str(file), database=elsewhere)
+
+    assert restored.json["accounts"] == 1
+    assert list(folder.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_backup_of_a_stopped_server_leaves_no_log_behind(
+    database_url: str, tmp_path: Path
+) -> None:
+    """So the database can be moved away, and the backup restored in its place."""
+    database, file = Path(database_url), tmp_path / "books.backup"
+    assert ousel("verify", database=database_url).exit_code == 0  # the file is in WAL mode now
+    assert ousel("backup", str(file), database=database_url).exit_code == 0
+    assert set(tmp_path.iterdir()) == {database, file}
+    database.rename(tmp_path / "before.db")
+
+    assert ousel("restore", str(file), database=database_url).exit_code == 0
 
 
 def test_a_backup_overwrites_nothing(database_url: str, tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """`ousel backup` and `ousel restore`."""
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from ousel.cli.console import DatabaseOption, JsonOption, clean_up_on_signal, show
+from ousel.cli.console import DatabaseOption, JsonOption, clean_up_on_signal, fail, show
 from ousel.cli.databases import (
     check_empty,
     require_database,
@@ -17,7 +18,7 @@ from ousel.cli.databases import (
 from ousel.cli.verification import verify_everything
 from ousel.database import backup as database_backup
 from ousel.database import schema
-from ousel.database.addresses import open_database
+from ousel.database.addresses import is_postgres, open_database
 from ousel.database.port import Transaction
 from ousel.oauth.service import end_all_tokens
 from ousel.partners.service import revoke_all_keys
@@ -58,7 +59,10 @@ def restore(
     url = settings(database).database_url
     reason = "the database is not empty: a restore needs an empty one"
     asyncio.run(check_empty(url, message=reason))
-    database_backup.restore(url, file)
+    # A signal that ends this command must also end pg_restore, which would fill the database.
+    # SQLite copies within this process, where a signal that is not handled prevents the commit.
+    with clean_up_on_signal() if is_postgres(url) else nullcontext():
+        database_backup.restore(url, file)
     asyncio.run(_migrate(url))
     # This comes first, so that no session is valid again if the verification fails.
     ended = asyncio.run(_end_credentials(url, revoke_keys=revoke_keys))
@@ -79,6 +83,11 @@ async def _migrate(url: str) -> None:
     """Migrate a backup that an older version wrote; nobody else uses this database yet."""
     async with open_database(url) as database:
         version = await schema.schema_version(database, url)
+    if version is None:  # on PostgreSQL, a backup names the schema that its tables belong to
+        fail(
+            "the backup's tables are not in the schema that this address uses: restore it into"
+            " another empty database, whose search_path begins with the backup's schema"
+        )
     if not schema.is_supported(version):
         await schema.migrate(url)
 

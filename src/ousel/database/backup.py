@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, unquote
 from ousel.database.addresses import is_postgres, sqlite_path
 from ousel.database.hosts import ADDRESS, primary_url
 from ousel.database.schema import OUSEL_TABLES, TABLES
+from ousel.database.sqlite import wal_path
 from ousel.kernel.errors import OperatorError
 from ousel.kernel.files import flush, flush_folder
 
@@ -39,7 +40,8 @@ def back_up(url: str, target: Path) -> None:
                 _run("pg_dump", url, "--format=custom", f"--file={unfinished}")
                 _check_dump(unfinished, "the database")
             else:
-                _copy_sqlite(sqlite_path(url), unfinished)
+                # If no server runs, a connection that may write removes its log when it is closed.
+                _copy_sqlite(sqlite_path(url), unfinished, "mode=rw")
     except OSError as error:
         raise BackupFailed(f"the backup cannot be written: {error}") from error
 
@@ -58,7 +60,10 @@ def restore(url: str, source: Path) -> None:
             _run("pg_restore", url, *options, f"--use-list={own.name}", str(source.absolute()))
     else:
         target = sqlite_path(url).resolve()
-        _copy_sqlite(source, target)
+        # Older versions wrote backups in WAL mode. To read them, SQLite would write files beside
+        # them, unless it is told that they do not change. But then it would ignore a log.
+        has_log = wal_path(source.resolve()).exists()
+        _copy_sqlite(source, target, "mode=ro" if has_log else "mode=ro&immutable=1")
         if os.geteuid() == 0:  # the server that will use the file usually runs as another user
             folder = target.parent.stat()
             with suppress(PermissionError):  # some containers take this right from root
@@ -89,24 +94,27 @@ def _check_absent(target: Path, what: str) -> None:
         raise BackupFailed(f"{target} exists already: {what} does not overwrite files")
 
 
-def _copy_sqlite(source: Path, target: Path) -> None:
+def _copy_sqlite(source: Path, target: Path, options: str) -> None:
+    """Copy a ledger to a new or empty file; open the source with these options of SQLite's."""
     folder = target.absolute().parent
     if not folder.is_dir():
         raise BackupFailed(f"there is no folder {folder}")
     try:
-        with closing(_connect_read_only(source)) as reader:
+        with closing(_connect_existing(source, options)) as reader:
             tables = {name for (name,) in reader.execute(TABLES["sqlite"].text)}
             if not tables >= OUSEL_TABLES:
                 raise _no_ledger_in(str(source))
             with closing(sqlite3.connect(target.absolute())) as writer:
                 reader.backup(writer)
+                # This ends WAL mode, so that SQLite can read the copy in a read-only folder.
+                writer.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error as error:
         raise BackupFailed(f"SQLite could not copy {source} to {target}: {error}") from error
 
 
-def _connect_read_only(path: Path) -> sqlite3.Connection:
-    """Open an existing file for reading; its URI escapes special characters in its name."""
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+def _connect_existing(path: Path, options: str) -> sqlite3.Connection:
+    """Open an existing file; its URI escapes special characters in its name."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True)
 
 
 def _check_dump(file: Path, name: str) -> str:
