@@ -12,13 +12,11 @@ MIGRATIONS = "src/ousel/database/migrations/versions"
 
 
 def code_before_the_last_migration() -> str:
-    """Return the last commit before the schema was changed for the last time.
-
-    It runs in this environment, so `requirements/test.in` names what only it needs: structlog.
-    """
+    """Return the last commit that does not have the newest migration yet."""
     try:
-        changed = _git("log", "-1", "--format=%H", "--", f"{MIGRATIONS}/*.py").decode().strip()
-        return _git("rev-parse", "--quiet", "--verify", f"{changed}^").decode().strip()
+        newest = ("log", "-1", "--diff-filter=A", "--format=%H", "--", f"{MIGRATIONS}/*.py")
+        added = _git(*newest).decode().strip()
+        return _git("rev-parse", "--quiet", "--verify", f"{added}^").decode().strip()
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("there is no history, or a part of it, to take older code from")
 
