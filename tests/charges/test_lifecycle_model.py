@@ -3,7 +3,6 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -22,6 +21,7 @@ from ousel.kernel.errors import Refusal
 from tests.faults.sizes import sized
 from tests.support.accounts import verify
 from tests.support.clock import ManualClock
+from tests.support.engines import IS_CHECK
 from tests.support.shop import Shop, count_proven_payments, open_shop
 
 if TYPE_CHECKING:
@@ -155,19 +155,9 @@ class ChargeModel(RuleBasedStateMachine):
         assert self.runner.run(self.shop.balances()) == (self.paid, FUNDS - self.paid)
 
 
-def check_against_model(database_url: str, examples: int, steps: int) -> None:
-    """Run so many random sequences of so many steps on this database."""
-    model = type("ModelOnDatabase", (ChargeModel,), {"database_url": database_url})
-    limits = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
-    run_state_machine_as_test(model, settings=limits)
-
-
 def test_charges_follow_the_model(database_url: str) -> None:
     """Creation, payment, cancellation, time and reads in any order agree with the model."""
-    check_against_model(database_url, examples=8, steps=25)
-
-
-@pytest.mark.slow
-def test_charges_follow_the_model_in_long_sequences(database_url: str) -> None:
-    """The same with more and longer sequences."""
-    check_against_model(database_url, examples=sized(15, 40), steps=50)
+    model = type("ModelOnDatabase", (ChargeModel,), {"database_url": database_url})
+    examples, steps = (8, 25) if IS_CHECK else (sized(15, 40), 50)
+    limits = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
+    run_state_machine_as_test(model, settings=limits)

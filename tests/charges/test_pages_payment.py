@@ -48,6 +48,7 @@ async def test_paying_moves_the_money_and_leads_to_the_receipt(portal_shop: Port
     assert await payer.balance() == 15_000_000
     assert await portal_shop.merchant_balance() == PRICE
     assert receipt.headers["refresh"] == f"5; url={SUCCESS_URL}"
+    assert "Paid. Thank you." in receipt.text
     for text in ("25.00 OUSD", "Two tickets", "order-1", debit.transfer_id, debit.hash):
         assert text in receipt.text
     for account in (payer.account, portal_shop.merchant):

@@ -7,7 +7,6 @@ import pytest
 from ousel.database.addresses import database_at, is_postgres, sqlite_path
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.sqlite import SqliteDatabase
-from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.settings import SettingError
 
 
@@ -41,12 +40,6 @@ def test_other_schemes_are_refused(url: str) -> None:
     """An address with an unknown scheme does not become the name of a file."""
     with pytest.raises(SettingError, match=r"^OUSEL_DATABASE_URL must be"):
         database_at(url)
-
-
-async def test_an_address_without_a_server_is_unavailable() -> None:
-    """If no server listens at the address, opening the database is refused clearly."""
-    with pytest.raises(DatabaseUnavailable, match="PostgreSQL cannot be reached"):
-        await database_at("postgresql://127.0.0.1:1/ousel").open()
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ async def test_simultaneous_migrations_are_harmless(empty_url: str) -> None:
 
 
 async def test_a_database_of_a_newer_ousel_is_not_migrated(database_url: str) -> None:
-    """The refusal names both versions."""
+    """The refusal names both versions, and the version stays."""
     async with RawSql(database_url) as raw_sql:
         await raw_sql.run("UPDATE alembic_version SET version_num = '9999'")
 
@@ -208,6 +208,8 @@ async def test_a_database_of_a_newer_ousel_is_not_migrated(database_url: str) ->
         DatabaseUnavailable, match=f"newer schema 9999; this version of Ousel has {SCHEMA_VERSION}"
     ):
         await migrate(database_url)
+    async with RawSql(database_url) as raw_sql:
+        assert await raw_sql.run("SELECT version_num FROM alembic_version") == [("9999",)]
 
 
 @pytest.mark.parametrize(

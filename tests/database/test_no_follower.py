@@ -12,7 +12,6 @@ from ousel.database.postgres import PostgresDatabase
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from tests.database.sample_rows import add_row, committed_rows
-from tests.support.logs import captured_logs
 from tests.support.postgres_server import PostgresServer
 from tests.support.raw_sql import RawSql
 from tests.support.waiting import until, until_async
@@ -117,24 +116,6 @@ async def test_reads_continue_while_commits_hang(
     unknown = [name for name, code in codes.items() if code == "outcome_unknown"]
     assert len(unknown) == engine.WRITE_CONNECTIONS_MAX
     assert list(await committed_rows(database)) == ["resumed", *unknown]
-
-
-async def test_the_beginning_and_the_end_are_logged_once(
-    server: PostgresServer, database: PostgresDatabase, server_url: str
-) -> None:
-    """One line each, however many writes are refused."""
-    with captured_logs() as log:
-        await lose_followers(server, server_url)
-        await asyncio.gather(*(write_row(database, f"row {number}") for number in range(9)))
-        await until(lambda: database.connections().writes_suspended)
-        await server.require_followers("")
-        await until(lambda: not database.connections().writes_suspended)
-
-    warnings = [line["event"] for line in log if line["level"] == "warning"]
-    assert [text.partition(" until")[0].partition(":")[0] for text in warnings] == [
-        "writes are suspended",
-        "writes are resumed",
-    ]
 
 
 async def test_the_commit_of_a_canceled_caller_is_not_canceled(

@@ -94,13 +94,15 @@ def balance_of_ada(right: SeededServer) -> float:
     return float(shown["balance"])
 
 
-@pytest.mark.parametrize("way", [SHIFTED, LIBFAKETIME])
-def test_funding_on_a_host_400_days_ahead_is_refused(right: SeededServer, way: str) -> None:
+def test_funding_on_a_host_400_days_ahead_is_refused(right: SeededServer) -> None:
     """The command says why in one line and moves nothing; later movements are dated now."""
     before = balance_of_ada(right)
     fund = ["account", "fund", "@ada", "5", "--database", right.url]
     done = subprocess.run(
-        [*ousel_on_skewed_host(way, DAYS_400), *fund], check=False, capture_output=True, text=True
+        [*ousel_on_skewed_host(LIBFAKETIME, DAYS_400), *fund],
+        check=False,
+        capture_output=True,
+        text=True,
     )
 
     assert (done.returncode, done.stdout) == (1, "")
@@ -127,10 +129,7 @@ def test_a_host_400_days_ahead_dates_nothing_in_the_future(right: SeededServer) 
     assert ousel("verify", database=right.url).exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("way", "seconds"),
-    [(SHIFTED, THREE_HOURS), (SHIFTED, -THREE_HOURS), (LIBFAKETIME, THREE_HOURS)],
-)
+@pytest.mark.parametrize(("way", "seconds"), [(SHIFTED, -THREE_HOURS), (LIBFAKETIME, THREE_HOURS)])
 def test_a_skewed_host_neither_says_nor_writes_that_a_fresh_charge_is_expired(
     right: SeededServer, way: str, seconds: int
 ) -> None:

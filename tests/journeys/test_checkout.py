@@ -197,22 +197,6 @@ def test_reload_and_back_pay_once(browser_world: SampleWorld) -> None:
     assert payments_on(page, charge["id"]) == 1
 
 
-def test_a_stale_page_cannot_pay_again(browser_world: SampleWorld) -> None:
-    """A second tab that was opened before the payment leads to the receipt, not to a second one."""
-    charge = browser_world.charge(success_url=None)
-    first = browser_world.page("grace")
-    second = first.context.new_page()
-    second.route("**/status", lambda route: route.abort())
-    for page in (first, second):
-        page.goto(f"/pay/{charge['id']}")
-
-    for page in (first, second):
-        page.get_by_role("button", name=PAY).click()
-        expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
-
-    assert payments_on(first, charge["id"]) == 1
-
-
 def test_a_form_that_is_out_of_date_leads_back_to_its_page(browser_world: SampleWorld) -> None:
     """After signing out in another tab, the form is refused and links back to its page."""
     address, button = browser_world.sample.paths()["connect-more"], "Allow"
@@ -226,43 +210,6 @@ def test_a_form_that_is_out_of_date_leads_back_to_its_page(browser_world: Sample
 
     expect(page.get_by_role("link", name="Sign in").first).to_be_visible()
     assert unquote(page.url).endswith(address)
-
-
-@pytest.mark.usefixtures("checkout_pages")
-def test_two_payers_at_once_pay_once(browser_world: SampleWorld) -> None:
-    """Both press in the same moment: one gets the receipt, the other keeps the money."""
-    charge = browser_world.charge(success_url=None)
-    browser_world.call("POST", "/sandbox/fund", to="@mary", amount=100)
-    pages = [browser_world.page("grace"), browser_world.page("mary")]
-    balances = [balance_on(page) for page in pages]
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        if route.request.method == "POST":
-            held.append(route)
-        else:
-            route.continue_()
-
-    for page in pages:
-        page.goto(f"/pay/{charge['id']}")
-        page.route(f"**/pay/{charge['id']}", hold)
-        page.evaluate("document.querySelector('main form').requestSubmit()")
-    while len(held) < len(pages):
-        pages[0].wait_for_timeout(20)
-    for route in held:
-        route.continue_()
-
-    texts = []
-    for page in pages:
-        expect(
-            page.get_by_text(re.compile("Paid. Thank you.|This charge is paid."))
-        ).to_be_visible()
-        texts.append(page.locator("main").inner_text())
-    assert sum("Paid. Thank you." in text for text in texts) == 1
-    assert sum("Someone else paid it; nothing was taken" in text for text in texts) == 1
-    assert len(browser_world.payments(charge["id"])) == 1
-    taken = [before - balance_on(page) for before, page in zip(balances, pages, strict=True)]
-    assert sorted(taken) == pytest.approx([0, 25])
 
 
 def test_the_countdown_never_says_less_than_is_left(browser_world: SampleWorld) -> None:

@@ -96,7 +96,11 @@ def test_somebody_new_finds_every_step(browser: Browser, server: Server) -> None
     expect(page.locator(".figure")).to_have_text("95.00 OUSD")
 
 
-@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
+@pytest.mark.parametrize(
+    ("engine", "scripts"),
+    [("postgresql", True), ("sqlite", False)],
+    ids=["postgresql-scripts", "sqlite-no-scripts"],
+)
 def test_an_account_works_with_and_without_scripts(
     browser: Browser, server: Server, *, scripts: bool
 ) -> None:

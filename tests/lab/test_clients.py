@@ -9,6 +9,8 @@ from tests.lab import clients
 from tests.lab.clients import GoodClient
 from tests.lab.conftest import Lab
 
+pytestmark = pytest.mark.one_engine
+
 SENDING = [
     "answer-lost-after-commit",
     "answer-lost-before-commit",

@@ -16,7 +16,7 @@ from ousel.cli.shop import run_shop
 from ousel.database.addresses import open_database
 from ousel_client import AsyncClient, NotAuthenticated, RetryPolicy, ReturnNotTrusted
 from tests.support.accounts import partner, person, unique_name
-from tests.support.engines import Engine, Engines
+from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.node import NODE
 from tests.support.partner_program import run_partner_program
 from tests.support.ports import free_port
@@ -133,6 +133,7 @@ async def refuse_a_forged_return(seeded: SeededServer) -> None:
             client.code_from(redirect.headers["location"], state="another")
 
 
+@pytest.mark.parametrize("engine", ENGINES[-1:])  # on PostgreSQL, two processes serve
 async def test_the_python_client_gets_full_marks_in_every_rehearsal(server: Server) -> None:
     """Each rehearsal has an app of its own, so all run at the same time.
 

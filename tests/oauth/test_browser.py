@@ -47,15 +47,6 @@ def test_a_person_connects_an_app_and_ends_it(browser_world: SampleWorld) -> Non
     assert after.status_code == 401
 
 
-def test_a_person_denies_an_app(browser_world: SampleWorld) -> None:
-    """Deny leads back to the app's own site with the error."""
-    page = browser_world.page("grace")
-    page.goto(browser_world.connect_url())
-    page.get_by_role("button", name="Deny").click()
-
-    assert returned_parameters(wait_for_app(page))["error"] == ["access_denied"]
-
-
 def test_a_new_person_signs_up_before_consenting(browser_world: SampleWorld) -> None:
     """From the app to sign-in, to sign-up, to the question, and back to the app."""
     page = browser_world.page()

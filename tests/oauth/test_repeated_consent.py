@@ -14,6 +14,8 @@ from tests.support.accounts import app_with_key
 from tests.support.portal import Portal, open_portal
 from tests.support.visitor import Visitor
 
+pytestmark = pytest.mark.one_engine
+
 PROFILE = "Your profile: name"
 BALANCE = "Your balance"
 NEW = '<span class="tag note">new</span>'

@@ -17,11 +17,18 @@ import msgspec
 import pytest
 
 from tests.support.ports import free_port
-from tests.support.server import Server, wait_for_http
+from tests.support.server import wait_for_http
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).parents[2]
+PAGES = {
+    "/login": "Sign in",
+    "/docs": "Ousel",
+    "/docs/operating/install": "ousel migrate",
+    "/v1/openapi.json": "createTransfer",
+    "/readyz": "ok",
+}
 INSTALL_SECONDS_MAX = 600  # the index or the machine may be slow
 
 
@@ -124,21 +131,6 @@ def installed(pipx: Pipx) -> Path:
     return pipx.programs
 
 
-class InstalledServer(Server):
-    """A server of the fresh environment."""
-
-    def __init__(self, programs: Path, database_url: str) -> None:
-        super().__init__(database_url)
-        self._command[0] = str(programs / "ousel")
-
-
-@pytest.fixture(scope="module")
-def served(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that runs from the wheel."""
-    with InstalledServer(installed, str(tmp_path_factory.mktemp("served") / "ousel.db")) as server:
-        yield server
-
-
 def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     """Templates, styles, migrations and documents too; tests and settings of tools not."""
     names = set(zipfile.ZipFile(wheel).namelist())
@@ -198,6 +190,19 @@ def send_first_transfer(demo: dict[str, Any]) -> int:
     ).status_code
 
 
+def assert_pages_are_served(origin: str) -> None:
+    """Check that pages, documents, and every asset that a page names come from the wheel."""
+    with httpx2.Client(base_url=origin, verify=False) as client:
+        for path, text in PAGES.items():
+            answer = client.get(path)
+            assert answer.status_code == 200, answer.text
+            assert text in answer.text
+        assets = re.findall(r'(?:href|src)="(/assets/[^"]+)"', client.get("/login").text)
+        assert assets
+        for asset in assets:
+            assert client.get(asset).status_code == 200, asset
+
+
 def test_the_client_is_installed_alone(
     client_wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -217,38 +222,10 @@ def test_the_demo_has_a_shop_once_its_packages_are_installed(
     with run_demo(pipx.programs, tmp_path) as demo:
         assert demo["shop_url"] is None
         assert send_first_transfer(demo) == 201
-        assert httpx2.get(f"{demo['portal_url']}/docs", verify=False).status_code == 200
+        assert_pages_are_served(demo["portal_url"])
 
     pipx.run("inject", "ousel", client_wheel, "starlette")
 
     with run_demo(pipx.programs, tmp_path) as demo:
         wait_for_http(demo["shop_url"])
         assert send_first_transfer(demo) == 201
-
-
-@pytest.mark.parametrize(
-    ("path", "has"),
-    [
-        ("/login", "Sign in"),
-        ("/docs", "Ousel"),
-        ("/docs/operating/install", "ousel migrate"),
-        ("/v1/openapi.json", "createTransfer"),
-        ("/readyz", "ok"),
-    ],
-)
-def test_pages_and_documents_are_inside(served: Server, path: str, has: str) -> None:
-    """What the server shows comes from the wheel."""
-    answer = httpx2.get(f"{served.origin}{path}", verify=False)
-
-    assert answer.status_code == 200, answer.text
-    assert has in answer.text
-
-
-def test_styles_are_inside(served: Server) -> None:
-    """Every asset that a page names is served."""
-    page = httpx2.get(f"{served.origin}/login", verify=False).text
-    assets = re.findall(r'(?:href|src)="(/assets/[^"]+)"', page)
-
-    assert assets
-    for asset in assets:
-        assert httpx2.get(f"{served.origin}{asset}", verify=False).status_code == 200, asset

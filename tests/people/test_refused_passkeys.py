@@ -40,6 +40,7 @@ async def test_an_authenticator_need_not_count(keyring: Keyring) -> None:
     await keyring.sign_in()
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("forged", ["origin", "site", "verification", "key", "handle", "id"])
 async def test_a_wrong_passkey_is_refused(keyring: Keyring, forged: str) -> None:
     """Another site's, one that did not recognize its owner, another key's, and unknown ones."""
@@ -66,6 +67,7 @@ async def test_a_wrong_passkey_is_refused(keyring: Keyring, forged: str) -> None
     assert await keyring.details_of("sign_in_failed") == ["Wrong passkey"] * is_known
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("forged", ["origin", "site", "verification"])
 async def test_a_wrong_new_passkey_is_refused(keyring: Keyring, forged: str) -> None:
     """It is not added if it was made for another site, or without recognizing its owner."""
@@ -115,6 +117,7 @@ async def test_a_challenge_belongs_to_the_browser_that_asked_for_it(keyring: Key
         await keyring.entrance.sign_in(keyring.phone.sign(for_second_step), HOME)
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("sent", ["", "{}", "[]", '{"id": "", "response": {}}', "\udcff"])
 async def test_a_form_without_a_passkey_is_refused(keyring: Keyring, sent: str) -> None:
     """The form was sent without the script, or by hand."""

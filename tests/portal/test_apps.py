@@ -37,19 +37,6 @@ async def test_a_key_calls_as_its_owner(sandbox: Portal, partner: tuple[Visitor,
     assert f"{key[:16]}…" in page
 
 
-async def test_a_rotated_key_works_until_its_overlap_ends(
-    sandbox: Portal, partner: tuple[Visitor, str, str]
-) -> None:
-    """To the last microsecond of the hour both keys open; from then on the new one alone."""
-    visitor, app, old = partner
-    new = await rotate(visitor, app, "3600")
-    assert new != old
-    sandbox.clock.advance(seconds=3600, micros=-1)
-    assert (await status(sandbox, old), await status(sandbox, new)) == (200, 200)
-    sandbox.clock.advance(micros=1)
-    assert (await status(sandbox, old), await status(sandbox, new)) == (401, 200)
-
-
 async def test_a_rotation_without_overlap_ends_the_old_key_at_once(
     sandbox: Portal, partner: tuple[Visitor, str, str]
 ) -> None:

@@ -35,7 +35,7 @@ with Server(str(folder / "ousel.db")):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("usual_signals")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_killed_run_leaves_nothing_behind(number: signal.Signals) -> None:
     """Its processes end, and its folder is removed."""
     run = subprocess.Popen(

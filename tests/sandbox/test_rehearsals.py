@@ -12,6 +12,8 @@ from tests.support.server import Server
 from tests.support.shop import Shop, open_shop
 from tests.support.world import World
 
+pytestmark = pytest.mark.one_engine
+
 TRANSFER_KEY = {"Idempotency-Key": "payout-1"}
 
 

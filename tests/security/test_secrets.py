@@ -18,7 +18,7 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_secret
 from ousel.partners.service import KeyNotFound, key_by_handle, revoke_key
 from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
-from tests.oauth.consents import REDIRECT_URI
+from tests.oauth.consents import REDIRECT_URI, bearer
 from tests.support.accounts import app_with_key, partner
 from tests.support.engines import Engine, Engines
 from tests.support.forms import form_with
@@ -96,11 +96,6 @@ async def find_secrets(url: str) -> AsyncIterator[SecretFinder]:
     assert finder.found_in(log) == set()
     for answer in finder.answers:
         assert finder.found_in(answer) == set(), answer[:500]
-
-
-def bearer(secret: str) -> dict[str, str]:
-    """Return the header that carries a key or a token."""
-    return {"Authorization": f"Bearer {secret}"}
 
 
 @pytest.fixture
