@@ -9,8 +9,12 @@ import httpx2
 import pytest
 
 from ousel.database.port import Database
+from ousel.http.messages import Answer
 from ousel.kernel.clock import timestamp
-from ousel.lab.rules import CALLS_MAX, REHEARSALS_MAX
+from ousel.kernel.deadlines import set_deadline
+from ousel.kernel.errors import DatabaseUnavailable
+from ousel.lab.recording import record_answer
+from ousel.lab.rules import CALLS_MAX, REHEARSALS_MAX, RecordedCall
 from tests.lab.conftest import REDIRECT_URI, Lab
 from tests.support.accounts import app_with_key, partner
 from tests.support.raw_sql import RawSql
@@ -34,6 +38,39 @@ async def test_calls_that_arrive_together_are_all_recorded(lab: Lab) -> None:
     calls = (await lab.finish(started))["calls"]
     assert [call["sequence"] for call in calls] == list(range(1, 9))
     assert {call["status"] for call in calls} == {200}
+
+
+async def test_the_answer_stands_although_the_deadline_has_passed_since(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some answers are slow: what was committed in time is not answered with a refusal."""
+    started = await lab.start("slow")
+
+    def record_too_late(call: RecordedCall, answer: Answer) -> RecordedCall:
+        set_deadline(0.0)
+        return record_answer(call, answer)
+
+    monkeypatch.setattr("ousel.lab.server.record_answer", record_too_late)
+    sent = await lab.http.post("/transfers", json={"to": "@ada", "amount": 1})
+
+    assert sent.status_code == 201, sent.text
+    [call] = (await lab.finish(started))["calls"]
+    assert call["status"] == 201
+
+
+async def test_the_answer_stands_although_it_could_not_be_recorded(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, the answer would say that nothing was written."""
+    await lab.start("slow")
+
+    async def fail(*_: object) -> None:
+        raise DatabaseUnavailable("The database is away.", retry_after_seconds=1)
+
+    monkeypatch.setattr("ousel.lab.store.change_call", fail)
+    sent = await lab.http.post("/transfers", json={"to": "@ada", "amount": 1})
+
+    assert sent.status_code == 201, sent.text
 
 
 async def test_a_rehearsal_belongs_to_one_app(lab: Lab, database: Database) -> None:

@@ -9,13 +9,15 @@ import httpx2
 import pytest
 
 from ousel.app.ousel import Ousel
+from ousel.charges.service import ChargeService
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
+from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.settings import Settings
 from ousel.sandbox.clock import SandboxClock
 from tests.support.accounts import balance, verify
 from tests.support.clock import ManualClock
-from tests.support.in_process import InProcessTransport
+from tests.support.in_process import InProcessTransport, in_process_client
 from tests.support.server import Server
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import assert_none_ends
@@ -90,6 +92,30 @@ async def test_a_charge_is_paid_as_a_payer_would(client: httpx2.AsyncClient, sho
     again = await client.post(path, json={"payer": f"@{shop.payer.username}"})
     assert code_of(again) == (400, "charge_not_payable", None)
     assert again.json()["charge_status"] == "paid"
+
+
+async def test_a_payment_whose_charge_cannot_be_read_again_is_in_doubt(
+    database_url: str, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has been committed, so the answer must not say that nothing was written."""
+    pay = ChargeService.pay
+
+    async def pay_and_lose_the_database(charges: ChargeService, *arguments: Any) -> None:
+        await pay(charges, *arguments)
+        monkeypatch.setattr(ChargeService, "own_charge", fail)
+
+    async def fail(*_: object) -> None:
+        raise DatabaseUnavailable("The database is away.", retry_after_seconds=1)
+
+    monkeypatch.setattr(ChargeService, "pay", pay_and_lose_the_database)
+    async with in_process_client(database_url, sandbox=True) as client:
+        client.headers["Authorization"] = f"Bearer {shop.key}"
+        charge = await created(client)
+        body = {"payer": f"@{shop.payer.username}"}
+        answer = await client.post(f"/sandbox/charges/{charge['id']}/pay", json=body)
+
+    assert code_of(answer) == (503, "outcome_unknown", None)
+    assert await shop.balances() == (2_500_000, 97_500_000)
 
 
 async def test_what_cannot_be_paid_is_refused(client: httpx2.AsyncClient, shop: Shop) -> None:

@@ -23,7 +23,7 @@ from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable, OwnCharge
 from ousel.charges.service import ChargeService
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.clock import timestamp
-from ousel.kernel.errors import InvalidAmount
+from ousel.kernel.errors import DatabaseUnavailable, InvalidAmount, OutcomeUnknown
 from ousel.kernel.money import micros_from_json
 from ousel.kernel.texts import parse_text
 from ousel.ledger import refusals
@@ -186,7 +186,10 @@ class SandboxEndpoints:
         charge = await self._charges.own_charge(call.partner.account_id, call.path["id"])
         payer = await self._accounts.find(call.body.payer, param="payer")
         await self._charges.pay(charge, payer.id)
-        paid = await self._charges.own_charge(charge.account_id, charge.id)
+        try:
+            paid = await self._charges.own_charge(charge.account_id, charge.id)
+        except DatabaseUnavailable as error:  # which would say that nothing was written
+            raise OutcomeUnknown(error.detail, retry_after_seconds=1) from error
         return json_answer(charge_record(paid, self._portal_url))
 
     def _route_to_mail(self, base: str) -> Route:
