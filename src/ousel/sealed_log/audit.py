@@ -40,8 +40,13 @@ class PublicLog(Protocol):
 class LogInconsistent(Exception):
     """The log contradicts what it has signed before; the message says how.
 
-    If the evidence could not be saved, the message contains it.
+    If the evidence could not be saved, `unsaved_evidence` contains it.
     """
+
+    def __init__(self, message: str, unsaved_evidence: str = "") -> None:
+        """Say what is wrong, in one line."""
+        super().__init__(message)
+        self.unsaved_evidence = unsaved_evidence
 
 
 class AuditFailed(Exception):
@@ -88,7 +93,7 @@ class Auditor:
             self._check(log, previous, checkpoint)
         except ProofRefused as error:
             evidence = _evidence(str(error), previous_note or "nothing\n", note)
-            raise LogInconsistent(f"{error}; {self._write_evidence(evidence)}") from None
+            raise self._inconsistent(str(error), evidence) from None
         write_durably(self._state, note.encode())
         return AuditResult(checkpoint, previous, cosignatures)
 
@@ -118,15 +123,16 @@ class Auditor:
             raise ProofRefused("the published hashes have another root than the signed one")
         check_consistency(old.size, old.root, size, checkpoint.root, proof)
 
-    def _write_evidence(self, evidence: str) -> str:
-        """Add to the evidence that was found before; return a phrase that says where it is."""
+    def _inconsistent(self, reason: str, evidence: str) -> LogInconsistent:
+        """Add to the evidence that was found before; return an error that says where it is."""
         try:
             earlier = read_if_there(self.evidence) or b""
             if evidence.encode() not in earlier:
                 write_durably(self.evidence, earlier + evidence.encode())
         except OSError as error:
-            return f"{self.evidence} cannot be written: {error.strerror}. {evidence}"
-        return f"the evidence is in {self.evidence}"
+            unwritten = f"{self.evidence} cannot be written: {error.strerror}"
+            return LogInconsistent(f"{reason}; {unwritten}", evidence)
+        return LogInconsistent(f"{reason}; the evidence is in {self.evidence}")
 
 
 def _evidence(reason: str, before: str, now: str) -> str:
