@@ -234,6 +234,15 @@ def test_a_receipt_of_another_log_is_refused() -> None:
         check_receipt(receipt_of(movement()), [other.verifier])
 
 
+def test_a_receipt_is_signed_with_the_key_of_its_checkpoint() -> None:
+    """Otherwise, whoever has one key of a log could make receipts with checkpoints of another."""
+    other = SigningKey(KEY.verifier.name, bytes(32))
+    keys = [KEY.verifier, other.verifier]
+    assert check_receipt(receipt_of(movement()), keys).own_entry is not None
+    with pytest.raises(ReceiptRefused):
+        check_receipt(receipt_of(movement(), key=other), keys)
+
+
 @given(amount=amounts, note=notes)
 def test_a_leaf_has_one_spelling(amount: int, note: str | None) -> None:
     """Two leaves that read alike are equal, so no leaf can be read in two ways."""

@@ -96,9 +96,7 @@ def _check_json(
         raise ReceiptRefused("the receipt has no signature at its end")
     body, signature = content[: match.start()] + b"}", from_base64(match[1].decode())
     signed = SIGNED_PREFIX + body
-    signers = {
-        key.name for key in keys if key.type == ED25519 and is_signed(key, signature, signed)
-    }
+    signers = [key for key in keys if key.type == ED25519 and is_signed(key, signature, signed)]
     if not signers:
         raise ReceiptRefused("the receipt was changed, or it was signed with another key")
     receipt = decode_receipt(body)
@@ -109,9 +107,7 @@ def _check_json(
             [from_base64(each) for each in receipt["proof"]],
             receipt["checkpoint"],
         )
-        checked = _check_inclusion(
-            inclusion, [key for key in keys if key.name in signers], witness_keys
-        )
+        checked = _check_inclusion(inclusion, signers, witness_keys)
         return _with_transfer(checked, receipt["transfer"], receipt["entry"])
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, Refusal):
         raise ReceiptRefused("the receipt lacks a field, or a field has a wrong type") from None
