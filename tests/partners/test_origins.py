@@ -171,7 +171,8 @@ async def test_a_preflight_is_answered_for_an_origin_that_some_app_has_registere
     assert answer.headers["Access-Control-Allow-Origin"] == origin
     assert answer.headers["Access-Control-Allow-Methods"] == "GET, POST"
     allowed = answer.headers["Access-Control-Allow-Headers"].lower().split(", ")
-    assert {"authorization", "content-type", "idempotency-key", "ousel-rehearse"} <= set(allowed)
+    expected = {"authorization", "content-type", "idempotency-key", "ousel-rehearse", "traceparent"}
+    assert expected <= set(allowed)
     assert answer.headers["Access-Control-Max-Age"] == "600"
     assert answer.headers["Vary"] == "Origin"
     assert answer.headers["X-Request-Id"].startswith("req_")

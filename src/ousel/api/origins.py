@@ -10,10 +10,11 @@ PREFLIGHT_SECONDS: Final = 600
 
 _EXPOSED_HEADERS: Final = (
     b"ETag, Idempotent-Replayed, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After,"
-    b" X-Request-Id"
+    b" Traceresponse, X-Request-Id"
 )
 _ALLOWED_HEADERS: Final = (
-    b"Authorization, Content-Type, Idempotency-Key, If-None-Match, Ousel-Rehearse, Prefer"
+    b"Authorization, Content-Type, Idempotency-Key, If-None-Match, Ousel-Rehearse, Prefer,"
+    b" Traceparent, Tracestate"
 )
 
 
