@@ -110,7 +110,6 @@ def receipt_of(
     changes: dict[str, Any] | None = None,
     entry_changes: dict[str, Any] | None = None,
     cosigners: tuple[SigningKey, ...] = (),
-    key: SigningKey = KEY,
 ) -> bytes:
     """Return the receipt of a movement, with these fields changed before it is signed."""
     entry = moved.debit if side == "debit" else moved.credit
@@ -119,4 +118,4 @@ def receipt_of(
     own: dict[str, object] | None = entry_part(entry, FIRST_HASH, SECRETS) | (entry_changes or {})
     if is_shareable:
         record, own = shareable_transfer(record), None
-    return encode_receipt(encode_transfer(record), own, log.inclusion(index, *cosigners), key)
+    return encode_receipt(encode_transfer(record), own, log.inclusion(index, *cosigners), KEY)

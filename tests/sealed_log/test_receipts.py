@@ -237,10 +237,18 @@ def test_a_receipt_of_another_log_is_refused() -> None:
 def test_a_receipt_is_signed_with_the_key_of_its_checkpoint() -> None:
     """Otherwise, whoever has one key of a log could make receipts with checkpoints of another."""
     other = SigningKey(KEY.verifier.name, bytes(32))
-    keys = [KEY.verifier, other.verifier]
-    assert check_receipt(receipt_of(movement()), keys).own_entry is not None
+    moved = movement()
+    log, index = log_with(moved)
+    transfer = encode_transfer(transfer_record(moved.debit))
+    own = entry_part(moved.debit, FIRST_HASH, SECRETS)
+
+    def check_signed_with(key: SigningKey) -> None:
+        receipt = encode_receipt(transfer, own, log.inclusion(index), key)
+        check_receipt(receipt, [KEY.verifier, other.verifier])
+
+    check_signed_with(KEY)
     with pytest.raises(ReceiptRefused):
-        check_receipt(receipt_of(movement(), key=other), keys)
+        check_signed_with(other)
 
 
 @given(amount=amounts, note=notes)
