@@ -17,7 +17,7 @@ from tests.ledger.examples import NOW, MemoryLedger, account, posting
 
 ORIGIN = "pay.example.com/log"
 KEY = SigningKey(ORIGIN, bytes(range(32)))
-SEED = bytes(range(24))
+SEED = bytes(range(32))
 [SECRETS] = derive_secrets(SEED, 1)
 ADA = {"username": "ada", "account_number": account_number(1), "display_name": "Ada"}
 BOB = {"username": "bob", "account_number": account_number(2), "display_name": "Bôb"}

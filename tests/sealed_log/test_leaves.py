@@ -4,7 +4,11 @@ import hashlib
 
 import pytest
 
-from ousel.sealed_log.leaves import LeafSecrets, derive_secrets
+from ousel.database.port import Database
+from ousel.sealed_log import store
+from ousel.sealed_log.leaves import LeafSecrets, derive_older_secrets, derive_secrets
+from ousel.sealed_log.notes import to_base64
+from tests.support.raw_sql import RawSql
 
 
 def parts(output: bytes) -> list[LeafSecrets]:
@@ -16,7 +20,7 @@ def parts(output: bytes) -> list[LeafSecrets]:
 @pytest.mark.parametrize("count", [1, 2, 200])
 def test_secrets_are_the_output_of_shake_256_for_a_seed(count: int) -> None:
     """A log must be readable for years, so this never changes."""
-    seed = bytes(range(24))
+    seed = bytes(range(32))
     secrets = derive_secrets(seed, count)
     assert secrets == parts(hashlib.shake_256(seed).digest(48 * count))
     assert len({each for leaf in secrets for each in (leaf.nonce, leaf.salt("debit"))}) == 2 * count
@@ -32,4 +36,21 @@ def test_a_log_that_was_begun_earlier_has_a_secret_of_its_own_for_each_leaf(coun
         for at in range(0, len(stored), 16)
         for label in labels
     ]
-    assert derive_secrets(stored, count) == parts(b"".join(expected))
+    assert derive_older_secrets(stored) == parts(b"".join(expected))
+
+
+async def test_both_forms_of_stored_secrets_are_read(database: Database, raw_sql: RawSql) -> None:
+    """A row with one secret for each leaf has no mark; its leaves stay valid."""
+    drawn, seed = bytes(range(32)), bytes(range(32, 64))
+    rows = [(2, 5, "acct_c:1:acct_a:2", seed)]
+    await database.write(lambda transaction: store.add_batches(transaction, rows))
+    await raw_sql.run(
+        "INSERT INTO sealed_batches (first_index, created_at, movements, secrets)"
+        " VALUES (0, 5, 'acct_a:1:acct_b:1 acct_b:2:acct_c:3', ?)",
+        to_base64(drawn),
+    )
+
+    found = await database.read(lambda transaction: store.sealed_from(transaction, 0, 10))
+
+    secrets = [each.secrets for each in found]
+    assert secrets == [*derive_older_secrets(drawn), *derive_secrets(seed, 1)]

@@ -267,7 +267,7 @@ def test_a_leaf_has_one_spelling(amount: int, note: str | None) -> None:
 def test_leaves_of_equal_movements_differ_by_their_secrets() -> None:
     """Whoever knows all fields of a movement still cannot find its hash in the log."""
     moved = movement()
-    secrets = [each for byte in range(3) for each in derive_secrets(bytes([byte] * 24), 3)]
+    secrets = [each for byte in range(3) for each in derive_secrets(bytes([byte] * 32), 3)]
     leaves = {encode_leaf(moved.debit, moved.credit.hash, each) for each in secrets}
     assert len(leaves) == 9
 

@@ -64,6 +64,16 @@ async def books(log: Log) -> Books:
     return Books(log, since, ada, bob)
 
 
+@pytest.mark.parametrize("column", ["movements", "secrets"])
+async def test_a_row_of_the_log_that_cannot_be_read_is_found(
+    books: Books, raw_sql: RawSql, column: str
+) -> None:
+    """Both in the whole log and in what came after a checkpoint."""
+    await raw_sql.run(f"UPDATE sealed_batches SET {column} = 'x'")
+    assert await books.error() == "leaf 0 of the log, or a later one, is malformed"
+    assert await books.error_since() == "leaf 6 of the log, or a later one, is malformed"
+
+
 async def test_a_ledger_and_its_log_prove_each_other(books: Books) -> None:
     """The whole log, and what came after a checkpoint."""
     database, key = books.log.database, books.log.key.key

@@ -15,7 +15,7 @@ hidden, because it covers the other account's balance: with the hashes of two su
 that account, its balance could be found by trial.
 
 The nonces and the salts of leaves that are sealed together are the output of SHAKE-256 for a seed
-of 24 random bytes, which the server stores: 16 bytes for the nonce of the first leaf, 16 for the
+of 32 random bytes, which the server stores: 16 bytes for the nonce of the first leaf, 16 for the
 salt of its debit, 16 for that of its credit, then those of the second leaf, and so on.
 """
 
@@ -31,7 +31,7 @@ from ousel.ledger.rules import Entry, Kind
 
 FORMAT: Final = "ousel-leaf/v1"
 SECRET_BYTES: Final = 16
-SEED_BYTES: Final = 24  # unlike the secrets of `derive_secrets`, no multiple of 16
+SEED_BYTES: Final = 32
 
 Side = Literal["debit", "credit"]
 
@@ -70,19 +70,23 @@ class LeafSecrets(msgspec.Struct, frozen=True, gc=False):
         return self.debit_salt if side == "debit" else self.credit_salt
 
 
-def derive_secrets(stored: bytes, count: int) -> list[LeafSecrets]:
-    """Return the secrets of leaves that were sealed together, from what is stored with them.
+def derive_secrets(seed: bytes, count: int) -> list[LeafSecrets]:
+    """Return the secrets of leaves that were sealed together."""
+    return _split(hashlib.shake_256(seed).digest(count * 3 * SECRET_BYTES))
 
-    Logs that were begun earlier also have leaves whose secrets are derived one by one.
-    """
-    if len(stored) == SEED_BYTES:
-        random = hashlib.shake_256(stored).digest(count * 3 * SECRET_BYTES)
-    else:
-        random = b"".join(
-            hashlib.sha256(stored[at : at + SECRET_BYTES] + label).digest()[:SECRET_BYTES]
-            for at in range(0, len(stored), SECRET_BYTES)
+
+def derive_older_secrets(drawn: bytes) -> list[LeafSecrets]:
+    """Return the secrets of leaves that were sealed when each leaf had 16 random bytes."""
+    return _split(
+        b"".join(
+            hashlib.sha256(drawn[at : at + SECRET_BYTES] + label).digest()[:SECRET_BYTES]
+            for at in range(0, len(drawn), SECRET_BYTES)
             for label in (b"nonce", b"debit", b"credit")
         )
+    )
+
+
+def _split(random: bytes) -> list[LeafSecrets]:
     return [
         LeafSecrets(random[at : at + 16], random[at + 16 : at + 32], random[at + 32 : at + 48])
         for at in range(0, len(random), 3 * SECRET_BYTES)

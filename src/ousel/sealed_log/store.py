@@ -9,7 +9,7 @@ from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
 from ousel.ledger.places import Place, decode_places
 from ousel.sealed_log.cosignatures import Cosignature
-from ousel.sealed_log.leaves import LeafSecrets, derive_secrets
+from ousel.sealed_log.leaves import LeafSecrets, derive_older_secrets, derive_secrets
 from ousel.sealed_log.notes import from_base64, to_base64
 from ousel.sealed_log.tiles import TileKey
 
@@ -22,6 +22,7 @@ SEALED_BATCHES: Final = Table(
 _HEAD: Final = (
     "SELECT size, checkpoint, backfill_account_id, backfill_sequence FROM sealed_log WHERE id = 1"
 )
+_SEED_MARK: Final = "seed:"  # an older Ousel refuses it, and so makes no wrong receipt
 _BATCH_COLUMNS: Final = ", ".join(SEALED_BATCHES.names)
 
 HEAD: Final = Statement("the state of the log", _HEAD)
@@ -163,7 +164,10 @@ async def add_batches(
     """
     await transaction.insert(
         SEALED_BATCHES,
-        [(first, date, places, to_base64(seed)) for first, date, places, seed in rows],
+        [
+            (first, date, places, f"{_SEED_MARK}{to_base64(seed)}")
+            for first, date, places, seed in rows
+        ],
     )
 
 
@@ -192,8 +196,15 @@ async def sealed_from(transaction: Transaction, first: int, limit: int) -> list[
 
 def _sealed_movements(first: int, _: int, movements: str, stored: str) -> list[SealedMovement]:
     places = decode_places(movements)
-    secrets = derive_secrets(from_base64(stored), len(places))
-    return [SealedMovement(first + at, place, secrets[at]) for at, place in enumerate(places)]
+    if stored.startswith(_SEED_MARK):
+        seed = from_base64(stored.removeprefix(_SEED_MARK))
+        secrets = derive_secrets(seed, len(places))
+    else:
+        secrets = derive_older_secrets(from_base64(stored))
+    return [
+        SealedMovement(first + at, *each)
+        for at, each in enumerate(zip(places, secrets, strict=True))
+    ]
 
 
 async def read_cosignatures(transaction: Transaction) -> list[Cosignature]:

@@ -115,9 +115,16 @@ def parse_signed_checkpoint(note: str, key: LogKey | None) -> Checkpoint:
     return checkpoint
 
 
+async def _sealed_from(transaction: Transaction, first: int) -> list[store.SealedMovement]:
+    try:
+        return await store.sealed_from(transaction, first, PAGE_BATCHES)
+    except (NoteRefused, ValueError):
+        raise VerificationFailed(f"leaf {first} of the log, or a later one, is malformed") from None
+
+
 async def _sealed_movements(transaction: Transaction, first: int) -> AsyncIterator[SealedMovements]:
     """Yield all movements from this leaf on, or raise an error if one is missing."""
-    while sealed := await store.sealed_from(transaction, first, PAGE_BATCHES):
+    while sealed := await _sealed_from(transaction, first):
         found: list[Movement] = []
         hashes: list[bytes] = []
         movements = await movements_at(transaction, [each.place for each in sealed])
