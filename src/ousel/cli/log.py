@@ -113,8 +113,6 @@ def audit(
             try:
                 show(_record(auditor.audit(remote)), as_json=as_json)
             except LogInconsistent as error:
-                if error.unsaved_evidence:
-                    typer.echo(error.unsaved_evidence)
                 fail(f"{url} is inconsistent: {error}")
             except (AuditFailed, RemoteUnreachable) as error:
                 if every is None:

@@ -1,5 +1,6 @@
 """The audit of somebody else's log, which must only ever grow."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
@@ -40,13 +41,8 @@ class PublicLog(Protocol):
 class LogInconsistent(Exception):
     """The log contradicts what it has signed before; the message says how.
 
-    If the evidence could not be saved, `unsaved_evidence` contains it.
+    If the evidence could not be saved, the message contains it as a JSON string, in one line.
     """
-
-    def __init__(self, message: str, unsaved_evidence: str = "") -> None:
-        """Say what is wrong, in one line."""
-        super().__init__(message)
-        self.unsaved_evidence = unsaved_evidence
 
 
 class AuditFailed(Exception):
@@ -93,7 +89,7 @@ class Auditor:
             self._check(log, previous, checkpoint)
         except ProofRefused as error:
             evidence = _evidence(str(error), previous_note or "nothing\n", note)
-            raise self._inconsistent(str(error), evidence) from None
+            raise LogInconsistent(f"{error}; {self._write_evidence(evidence)}") from None
         write_durably(self._state, note.encode())
         return AuditResult(checkpoint, previous, cosignatures)
 
@@ -123,16 +119,16 @@ class Auditor:
             raise ProofRefused("the published hashes have another root than the signed one")
         check_consistency(old.size, old.root, size, checkpoint.root, proof)
 
-    def _inconsistent(self, reason: str, evidence: str) -> LogInconsistent:
-        """Add to the evidence that was found before; return an error that says where it is."""
+    def _write_evidence(self, evidence: str) -> str:
+        """Add to the evidence that was found before; return a phrase that says where it is."""
         try:
             earlier = read_if_there(self.evidence) or b""
             if evidence.encode() not in earlier:
                 write_durably(self.evidence, earlier + evidence.encode())
         except OSError as error:
             unwritten = f"{self.evidence} cannot be written: {error.strerror}"
-            return LogInconsistent(f"{reason}; {unwritten}", evidence)
-        return LogInconsistent(f"{reason}; the evidence is in {self.evidence}")
+            return f"{unwritten}; it would contain {json.dumps(evidence)}"
+        return f"the evidence is in {self.evidence}"
 
 
 def _evidence(reason: str, before: str, now: str) -> str:
