@@ -363,10 +363,10 @@ async def test_an_operator_vouches_for_the_email_that_is_confirmed_meanwhile(
     assert await people.owner() is None
 
 
-async def test_an_email_that_the_operator_has_vouched_for_is_confirmed_again(
+async def test_a_late_link_for_an_email_that_the_operator_has_confirmed_changes_nothing(
     people: People,
 ) -> None:
-    """There is nothing left to confirm; a link that arrives late changes nothing."""
+    """The events do not say that the email was changed."""
     ada = await people.sign_up("ada")
     link = await people.link()
     await AccountService(people.database, people.clock).confirm_email("@ada")

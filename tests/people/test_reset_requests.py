@@ -91,7 +91,7 @@ async def test_the_same_statements_refuse_a_password_for_a_name_that_nobody_has(
     assert len(ran[0]) > 2
 
 
-async def test_a_name_that_nobody_has_is_not_kept(
+async def test_no_event_keeps_a_name_that_nobody_has(
     database: Database,
     sign_in: SignInService,
     raw_sql: RawSql,

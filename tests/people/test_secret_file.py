@@ -105,16 +105,6 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         SecretFile(tmp_path, may_create=False).ids()
 
 
-def test_a_file_that_cannot_be_used_has_no_key_to_find(tmp_path: Path) -> None:
-    """Whoever can do without the key goes on without it; whoever needs it is told the reason."""
-    path = tmp_path / "secret"
-    path.write_text("x")
-    file = SecretFile(path, may_create=False)
-    assert file.find("0123456789ab") is None
-    with pytest.raises(SecretFileUnusable, match=r"must be 32 bytes in base64"):
-        file.get("0123456789ab")
-
-
 def test_openssl_can_make_a_key(tmp_path: Path) -> None:
     """32 bytes in base64, with white space around them."""
     path = tmp_path / "secret"

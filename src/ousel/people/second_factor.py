@@ -20,6 +20,7 @@ from ousel.people.attempts import AttemptCounter, SignInAttempt
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
 from ousel.people.factor_secrets import FactorSecrets
 from ousel.people.notices import EventNotices
+from ousel.people.secret_file import SecretFileUnusable
 
 FACTOR_SECRET_BYTES: Final = 20
 RECOVERY_CODE_BYTES: Final = 10
@@ -136,8 +137,8 @@ class SecondFactorService:
             )
             is_replaced = factor is not None and factor.proposed_by != source.session
             raise InvalidField(
-                "This page was opened elsewhere meanwhile, so the secret is a new one now."
-                " Add it to your app."
+                "You have opened this page in another browser since, so the secret was replaced."
+                " Add the new one to your app."
                 if is_replaced
                 else "This code is not right. Try the next one.",
                 param="code",
@@ -200,13 +201,18 @@ class SecondFactorService:
     async def _use_code(
         self, transaction: Transaction, account_id: str, code: str
     ) -> CodeKind | None:
-        if await has_authenticator_app(transaction, account_id) and await self._use_one_time_code(
-            transaction, account_id, code
-        ):
-            return "one_time"
+        unusable: SecretFileUnusable | None = None
+        if await has_authenticator_app(transaction, account_id):
+            try:
+                if await self._use_one_time_code(transaction, account_id, code):
+                    return "one_time"
+            except SecretFileUnusable as refusal:  # a recovery code needs no secret file
+                unusable = refusal
         hash_ = secret_hash(_normalize_code(code))
         if await factor_store.use_recovery_code(transaction, account_id, hash_, self._clock()):
             return "recovery"
+        if unusable is not None:
+            raise unusable
         return None
 
     async def _use_one_time_code(

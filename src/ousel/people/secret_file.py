@@ -12,7 +12,6 @@ from typing import Final
 from ousel.database.addresses import is_postgres, sqlite_path
 from ousel.kernel.errors import Refusal
 from ousel.kernel.files import write_durably
-from ousel.kernel.logs import EventLogger
 from ousel.kernel.settings import Settings
 
 KEY_BYTES: Final = 32
@@ -21,8 +20,6 @@ COMMENT: Final = (
     "# Ousel encrypts the secrets of second factors with these keys. Whoever has the database and\n"
     "# this file can compute people's codes. Back this file up, but not with the database.\n"
 )
-
-_log = EventLogger()
 
 
 class SecretFileUnusable(Refusal):
@@ -48,19 +45,14 @@ class SecretFile:
         self._known: dict[str, bytes] = {}
 
     def find(self, key_id: str) -> bytes | None:
-        """Return the key with this id, or None if it cannot be read from the file now."""
-        if key_id not in self._known and self._path is not None:
-            try:
-                self._read(self._path)
-            except SecretFileUnusable as refusal:  # recovery codes work without the file
-                _log.warning("the secret file cannot be used", reason=refusal.detail)
+        """Return the key with this id, or None if the file does not have it."""
+        if key_id not in self._known and self._path is not None and self._path.exists():
+            self._read(self._path)
         return self._known.get(key_id)
 
     def get(self, key_id: str) -> bytes:
         """Return the key with this id, or refuse."""
-        if key_id not in self._known and self._path is not None and self._path.exists():
-            self._read(self._path)
-        key = self._known.get(key_id)
+        key = self.find(key_id)
         if key is None:
             file = (
                 f"not in {self._path}" if self._path else "in a file that this server does not know"
