@@ -4,8 +4,7 @@ There is no delay: the first item runs at once, and the next batch is made of th
 arrived meanwhile. If the deadline of an item passes before the commit is sent, or its caller gives
 up, the others are run without it. If a batch is refused for another reason, as when the database is
 unavailable, all its callers get the refusal. After any other error, the batch is halved until the
-item at fault fails alone. A batch that must be run again without some items is halved too: a
-smaller batch takes less time, in which fewer callers give up.
+item at fault fails alone.
 """
 
 import asyncio
@@ -114,7 +113,7 @@ class Batcher(ABC, Generic[Item, Result]):
         if isinstance(error, DeadlineExceeded):
             wanted = refuse_overdue_items(batch)
             if len(wanted) < len(batch):
-                return _halves(wanted)
+                return [wanted]
         elif len(batch) > 1 and not isinstance(error, Refusal):
             return _halves(batch)
         fail_gradually([waiting.answer for waiting in batch], error)
@@ -244,17 +243,22 @@ class SharedWrites(Batcher[Item, Result]):
             write,
             resolves_unknown_commit=True,
             before_commit=check_callers,
-            repeats_locked=False,
+            repeats_locked=len(batch) == 1,
         )
 
     @override
     def _parts_to_repeat(
         self, batch: list[WaitingItem[Item, Result]], error: Exception
     ) -> Sequence[list[WaitingItem[Item, Result]]]:
-        """If a row is locked, halve the batch until the item that needs it is refused alone."""
+        """If a row is locked, halve the batch until the item that needs it waits alone.
+
+        If callers have given up, halve the rest: a smaller batch takes less time, in which fewer
+        callers give up.
+        """
         if isinstance(error, RowsLocked) and len(batch) > 1:
             return _halves(batch)
-        return super()._parts_to_repeat(batch, error)
+        parts = super()._parts_to_repeat(batch, error)
+        return _halves(parts[0]) if len(parts) == 1 else parts
 
 
 def _halves(batch: list[Waiting]) -> list[list[Waiting]]:
