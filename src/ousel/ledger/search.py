@@ -9,6 +9,7 @@ get no more time than a single one.
 
 import asyncio
 import re
+from contextlib import suppress
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -119,8 +120,11 @@ class HistorySearch:
 
         lock = self._key_locks.setdefault(query.account_id, asyncio.Lock())
         try:
-            async with asyncio.timeout(KEY_SECONDS_MAX), lock, self._key_look_ups:
-                return await self._database.write(look_up)
+            async with asyncio.timeout(KEY_SECONDS_MAX), lock:
+                while True:
+                    with suppress(RowsLocked):
+                        async with self._key_look_ups:
+                            return await self._database.write(look_up, repeats_locked=False)
         except TimeoutError:
             raise RowsLocked from None
         except OutcomeUnknown as error:  # nothing was written: only the look-up has failed
