@@ -61,11 +61,12 @@ async def forge_history(
         head = entry_hash(head, fitted)
         await _insert_entry(raw_sql, msgspec.structs.replace(fitted, hash=head))
     await raw_sql.run(
-        "UPDATE accounts SET balance = ?, sequence = ?, head_hash = ?, updated_at = ? WHERE id = ?",
+        "UPDATE accounts SET balance = ?, sequence = ?, head_hash = ?,"
+        " updated_at = COALESCE(?, created_at) WHERE id = ?",
         balance,
         len(changed),
         head,
-        changed[-1].created_at,
+        changed[-1].created_at if changed else None,
         account_id,
     )
 

@@ -16,7 +16,7 @@ from tests.ledger.tampering import (
     read_entries,
     verification_error,
 )
-from tests.support.accounts import verify
+from tests.support.accounts import person, verify
 from tests.support.raw_sql import RawSql
 
 UNPAIRED = re.compile(
@@ -139,12 +139,19 @@ async def test_a_wrong_count_or_head_is_named(
 async def test_a_wrong_date_of_an_account_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
-    """If it is in the future, the account can neither send nor receive money."""
-    await raw_sql.run("UPDATE accounts SET updated_at = updated_at + 1 WHERE id = ?", people.bob.id)
+    """If it is in the future, the account can neither send nor receive money.
 
-    assert await verification_error(database) == (
-        f"account {people.bob.id} does not have the date of its last entry"
-    )
+    An account without entries has the date on which it was opened.
+    """
+    new = await person(database, "new")
+    for account_id in (people.bob.id, new.id):
+        change = "UPDATE accounts SET updated_at = updated_at + ? WHERE id = ?"
+        await raw_sql.run(change, 1, account_id)
+
+        assert await verification_error(database) == (
+            f"account {account_id} does not have the date of its last entry"
+        )
+        await raw_sql.run(change, -1, account_id)
 
 
 @pytest.mark.parametrize("place", ["before all", "between", "after all"])
@@ -319,8 +326,8 @@ async def test_one_transfer_with_two_debits_is_named(
 ) -> None:
     """A movement that was written twice under one id is found, although all its entries pair."""
     twice = (await read_entries(raw_sql, people.ada.id))[-1]
-    for person in (people.ada, people.bob):
-        await forge_history(raw_sql, person.id, lambda before: [*before, before[-1]])
+    for each in (people.ada, people.bob):
+        await forge_history(raw_sql, each.id, lambda before: [*before, before[-1]])
 
     sender = people.ada if twice.amount < 0 else people.bob
     assert await verification_error(database) == (

@@ -233,8 +233,8 @@ def _compare(account: Account, computed: Account) -> None:
         )
     if account.head_hash != computed.head_hash:
         raise VerificationFailed(f"account {account.id} does not have the hash of its last entry")
-    # An account without entries has the date on which it was opened; an export has no such date.
-    if computed.sequence and account.updated_at not in {0, computed.updated_at}:
+    date = computed.updated_at if computed.sequence else account.created_at
+    if account.updated_at not in {0, date}:  # in an export, it is 0
         raise VerificationFailed(f"account {account.id} does not have the date of its last entry")
 
 
