@@ -1,6 +1,6 @@
 """Connections to the PostgreSQL host that accepts writes, among all hosts of a database URL.
 
-All hosts are tried at the same time, so a host that is down or stuck causes no delay.
+All hosts are tried at the same time, so connecting does not wait for a host that is down or stuck.
 """
 
 import asyncio
@@ -40,6 +40,7 @@ _ISOLATION: Final = {"default_transaction_isolation": "read committed"}
 # settings of deploy/cluster, and a Patroni that runs as long as its PostgreSQL does.
 TRUST_SECONDS: Final = 5.0
 ASK_SECONDS_MAX: Final = 3.0  # how long to wait for the answers of all hosts
+FIRST_ASK_SECONDS_MAX: Final = 1.0  # the same for a new process, so that commands stay quick
 
 # The number of the server's timeline, from the name of its current WAL file.
 _TIMELINE: Final = (
@@ -185,9 +186,11 @@ class Primary:
             begun = asyncio.get_running_loop().time()
             if begun <= self._trusted_until:
                 return  # another caller has asked meanwhile
-            attempts = self._attempts({"timeout": ASK_SECONDS_MAX})
+            is_first = self._trusted_until == -math.inf
+            seconds_max = FIRST_ASK_SECONDS_MAX if is_first else ASK_SECONDS_MAX
+            attempts = self._attempts({"timeout": seconds_max})
             try:
-                await asyncio.wait(attempts, timeout=ASK_SECONDS_MAX)
+                await asyncio.wait(attempts, timeout=seconds_max)
             finally:
                 await _cancel(attempts)
             self._trusted_until = begun + TRUST_SECONDS
