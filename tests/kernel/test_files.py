@@ -64,6 +64,19 @@ def test_another_group_does_not_get_the_permissions_of_the_former_one(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root creates files of another group")
+def test_a_member_of_the_group_keeps_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Servers may read the file through a group that is not the first one of its owner."""
+    path = tmp_path / "key"
+    path.touch()
+    os.chown(path, -1, 10_002)
+    path.chmod(0o640)
+    monkeypatch.setattr(os, "geteuid", lambda: 1_000)
+    write_durably(path, b"new", for_owner_only=True)
+    replaced = path.stat()
+    assert (replaced.st_gid, stat.S_IMODE(replaced.st_mode)) == (10_002, 0o640)
+
+
 def test_a_disk_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nobody knows whether the file survives a crash."""
     fail_for_folders(monkeypatch, errno.EIO)
