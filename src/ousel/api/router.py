@@ -165,6 +165,7 @@ class Router:
                     "a request could not be served",
                     request_id=request_id,
                     code=refusal.code,
+                    reason=refusal.detail,
                     cause=cause,
                 )
             answer = problem_answer(refusal, request_id, self._docs_url, tuple(headers))

@@ -151,6 +151,7 @@ class PageServer:
                 "a request could not be served",
                 request_id=visit.request_id,
                 code=refusal.code,
+                reason=refusal.detail,
                 cause=cause,
             )
         return self._problem_page(refusal, visit)
