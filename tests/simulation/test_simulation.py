@@ -55,6 +55,7 @@ def test_no_seed_breaks_a_rule() -> None:
         with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
             reports = list(pool.map(first_violation, shares))
     assert not any(reports), "\n".join(filter(None, reports))
+    assert {simulate(seed, requests=1).engine for seed in range(1, 9)} == {"postgres", "sqlite"}
 
 
 @pytest.mark.parametrize("bug", PLANTED_BUGS.values(), ids=PLANTED_BUGS.keys())

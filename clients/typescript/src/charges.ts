@@ -44,8 +44,8 @@ export class Charges extends Resource {
    * Returns the charge as soon as it is paid, canceled or expired.
    *
    * Throws WaitTimedOut if the charge is still open when the time limit is reached, and the reason
-   * of `signal` if it is aborted. If the server does not answer, it may take longer: as long as the
-   * retry policy allows.
+   * of `signal` if it is aborted. If the server does not answer, the call may last longer, until
+   * the retry policy gives up.
    */
   async wait(
     chargeId: string,

@@ -60,7 +60,7 @@ def restore(
     reason = "the database is not empty: a restore needs an empty one"
     asyncio.run(check_empty(url, message=reason))
     # A signal that ends this command must also end pg_restore, which would fill the database.
-    # SQLite copies within this process, where a signal that is not handled prevents the commit.
+    # SQLite copies in this process: the signal kills it before the commit.
     with clean_up_on_signal() if is_postgres(url) else nullcontext():
         database_backup.restore(url, file)
     asyncio.run(_migrate(url))

@@ -60,8 +60,8 @@ def restore(url: str, source: Path) -> None:
             _run("pg_restore", url, *options, f"--use-list={own.name}", str(source.absolute()))
     else:
         target = sqlite_path(url).resolve()
-        # Older versions wrote backups in WAL mode. To read them, SQLite would write files beside
-        # them, unless it is told that they do not change. But then it would ignore a log.
+        # Backups of older versions are in WAL mode. If they are `immutable`, SQLite reads them
+        # without creating files beside them, but ignores a log.
         has_log = wal_path(source.resolve()).exists()
         _copy_sqlite(source, target, "mode=ro" if has_log else "mode=ro&immutable=1")
         if os.geteuid() == 0:  # the server that will use the file usually runs as another user

@@ -158,7 +158,7 @@ class LabService:
         return await self._database.write(work)
 
     async def end(self, arrived: ArrivedCall, call: RecordedCall) -> None:
-        """Record how a call was answered; whatever happens to the record, that answer is sent."""
+        """Record how a call was answered. If this fails, the answer is sent all the same."""
         set_deadline(NO_DEADLINE)  # that of the request may have passed: some answers are slow
         answered = msgspec.structs.replace(call, answered_at=self._clock())
         try:

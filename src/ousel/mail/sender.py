@@ -89,8 +89,8 @@ class MailSender:
             await self._write(mail, None)
             self._observer.mail_sent()
             return None
-        if not isinstance(error, NotSent):  # a fault of ours: the others go first meanwhile
-            await self._write(mail, NotSent("of an unexpected error"))
+        if not isinstance(error, NotSent):  # a defect of Ousel: meanwhile, the others are sent
+            await self._write(mail, NotSent("an unexpected error"))
             raise error
         await self._write(mail, error)
         return error

@@ -22,7 +22,7 @@ REASON_CHARACTERS_MAX: Final = 200
 _PERMANENT: Final = 500  # SMTP replies from here on mean: never
 _CLOSING: Final = 421  # the server takes no messages at the moment, whatever they are
 _NOT_IN_PLAIN_ADDRESS: Final = frozenset('<>()[]\\,;:"')
-_ENCODED_WORD: Final = "=?"  # how other characters are written in a header; it would be decoded
+_ENCODED_WORD: Final = "=?"  # mail programs would decode what follows into another address
 
 
 class NotSent(Exception):

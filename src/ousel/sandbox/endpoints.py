@@ -188,7 +188,7 @@ class SandboxEndpoints:
         await self._charges.pay(charge, payer.id)
         try:
             paid = await self._charges.own_charge(charge.account_id, charge.id)
-        except DatabaseUnavailable as error:  # which would say that nothing was written
+        except DatabaseUnavailable as error:  # it would say that nothing was written
             raise OutcomeUnknown(error.detail, retry_after_seconds=1) from error
         return json_answer(charge_record(paid, self._portal_url))
 

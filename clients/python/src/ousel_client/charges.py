@@ -52,7 +52,7 @@ class Charges(Resource[Driver]):
         """Return the charge as soon as it is paid, canceled or expired.
 
         Raises WaitTimedOut if the charge is still open when the time limit is reached. If the
-        server does not answer, it may take longer: as long as the retry policy allows.
+        server does not answer, the call may last longer, until the retry policy gives up.
         """
         return wait_until_final(self._settings, self._get(_path(charge_id)), timeout_seconds)
 

@@ -34,7 +34,7 @@ class OuselError(Exception):
 
 
 def _recreate(kind: type[OuselError], args: tuple[Any, ...]) -> OuselError:
-    """Return an exception with this text. `__init__` is not called: it may need more than that."""
+    """Return an exception, without `__init__`, whose parameters differ between the classes."""
     error = kind.__new__(kind)
     error.args = args
     return error
