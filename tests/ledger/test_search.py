@@ -11,6 +11,8 @@ import pytest
 from typing_extensions import override
 
 from ousel.database.port import Database, Result, Work
+from ousel.database.retries import RowsLocked
+from ousel.kernel.cancellation import run_to_end
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable, RateLimited
 from ousel.kernel.ids import new_id
@@ -389,3 +391,38 @@ async def test_accounts_take_turns_whatever_the_number_of_their_searches(
     steps = readers[readers.index("bob") + 1 :]
     assert steps.count("bob") == ENTRIES // STEP_ENTRIES
     assert "ada ada" not in " ".join(steps[steps.index("bob") :])
+
+
+class LockedDatabase(DelegatingDatabase):
+    """A database in which another transaction keeps the account locked."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.attempts = 0
+
+    @override
+    async def write(self, work: Work[Result], **options: Any) -> Result:
+        self.attempts += 1
+        return await run_to_end(self._wait_in_vain())
+
+    async def _wait_in_vain(self) -> Any:
+        await asyncio.sleep(0.01)
+        raise RowsLocked
+
+
+@pytest.mark.parametrize("ended_by", ["its time", "its client"])
+async def test_a_look_up_ends_while_the_account_stays_locked(
+    database: Database, ada: Account, monkeypatch: pytest.MonkeyPatch, ended_by: str
+) -> None:
+    """It is tried again until its time is over, or until its client has hung up."""
+    locked = LockedDatabase(database)
+    if ended_by == "its time":
+        monkeypatch.setattr(search, "KEY_SECONDS_MAX", 0.1)
+    query = HistoryQuery(account_id=ada.id, limit=1, idempotency_key="unused")
+    looking = asyncio.create_task(HistorySearch(locked).find(query))
+    if ended_by == "its client":
+        await until(lambda: locked.attempts > 1)
+        looking.cancel()
+
+    with pytest.raises(RowsLocked):
+        await looking

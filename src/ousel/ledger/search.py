@@ -9,7 +9,6 @@ get no more time than a single one.
 
 import asyncio
 import re
-from contextlib import suppress
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -119,12 +118,17 @@ class HistorySearch:
             return SearchResult(own, await page_of_entries(transaction, query))
 
         lock = self._key_locks.setdefault(query.account_id, asyncio.Lock())
+        caller = asyncio.current_task()
+        assert caller is not None
         try:
             async with asyncio.timeout(KEY_SECONDS_MAX), lock:
                 while True:
-                    with suppress(RowsLocked):
+                    try:
                         async with self._key_look_ups:
                             return await self._database.write(look_up, repeats_locked=False)
+                    except RowsLocked:
+                        if caller.cancelling():  # the time is over, or the client has hung up
+                            raise
         except TimeoutError:
             raise RowsLocked from None
         except OutcomeUnknown as error:  # nothing was written: only the look-up has failed
