@@ -243,14 +243,14 @@ class SharedWrites(Batcher[Item, Result]):
             write,
             resolves_unknown_commit=True,
             before_commit=check_callers,
-            repeats_locked=len(batch) == 1,
+            repeats_locked=False,
         )
 
     @override
     def _parts_to_repeat(
         self, batch: list[WaitingItem[Item, Result]], error: Exception
     ) -> Sequence[list[WaitingItem[Item, Result]]]:
-        """If a row is locked, halve the batch until the item that needs it waits alone.
+        """If a row is locked, halve the batch until the item that needs it is refused alone.
 
         If callers have given up, halve the rest: a smaller batch takes less time, in which fewer
         callers give up.
