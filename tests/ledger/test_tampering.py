@@ -144,12 +144,12 @@ async def test_a_wrong_date_of_an_account_is_named(
     An account without entries has the date on which it was opened.
     """
     new = await person(database, "new")
-    for account_id in (people.bob.id, new.id):
+    for account_id, event in ((people.bob.id, "its last entry"), (new.id, "its opening")):
         change = "UPDATE accounts SET updated_at = updated_at + ? WHERE id = ?"
         await raw_sql.run(change, 1, account_id)
 
         assert await verification_error(database) == (
-            f"account {account_id} does not have the date of its last entry"
+            f"account {account_id} does not have the date of {event}"
         )
         await raw_sql.run(change, -1, account_id)
 

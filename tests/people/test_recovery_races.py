@@ -97,7 +97,7 @@ async def test_a_code_never_turns_on_the_secret_that_another_session_was_shown(
     await until_done_or_blocked(confirming, database_url)
     pause.may_go_on.set()
     await opening
-    with pytest.raises(InvalidField, match="the secret was replaced"):
+    with pytest.raises(InvalidField, match="in another session of your account"):
         await confirming
     assert not await ada.second_factors.is_on(ada.account_id)
 

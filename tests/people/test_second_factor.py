@@ -163,7 +163,7 @@ async def test_a_code_of_a_secret_that_was_replaced_is_told_apart_from_a_wrong_o
     phone = await ada.source(await ada.sign_in.sign_in("ada", PASSWORD, HOME))
     await ada.second_factors.propose(ada.account_id, phone.session)
 
-    with pytest.raises(InvalidField, match="the secret was replaced"):
+    with pytest.raises(InvalidField, match="in another session of your account"):
         await ada.second_factors.confirm(ada.account_id, ada.code(), first)
 
 

@@ -61,7 +61,7 @@ def _keep_access(path: Path, new_file: int) -> None:
         with suppress(PermissionError):  # some containers take this right from root
             os.fchown(new_file, owner.st_uid, owner.st_gid)
     elif replaced is not None:
-        with suppress(PermissionError):  # only a member of the group may do this
+        with suppress(OSError):  # only a member of the group may do this
             os.fchown(new_file, -1, replaced.st_gid)
     if replaced is not None:
         has_other_group = os.fstat(new_file).st_gid != replaced.st_gid

@@ -235,7 +235,8 @@ def _compare(account: Account, computed: Account) -> None:
         raise VerificationFailed(f"account {account.id} does not have the hash of its last entry")
     date = computed.updated_at if computed.sequence else account.created_at
     if account.updated_at not in {0, date}:  # in an export, it is 0
-        raise VerificationFailed(f"account {account.id} does not have the date of its last entry")
+        event = "its last entry" if computed.sequence else "its opening"
+        raise VerificationFailed(f"account {account.id} does not have the date of {event}")
 
 
 def _movement_fields(entry: Entry) -> Hashable:

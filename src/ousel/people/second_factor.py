@@ -137,8 +137,8 @@ class SecondFactorService:
             )
             is_replaced = factor is not None and factor.proposed_by != source.session
             raise InvalidField(
-                "You have opened this page in another browser since, so the secret was replaced."
-                " Add the new one to your app."
+                "This page was opened in another session of your account since, so the secret was"
+                " replaced. Add the new one to your app."
                 if is_replaced
                 else "This code is not right. Try the next one.",
                 param="code",

@@ -77,6 +77,8 @@ def derive_secrets(seed: bytes, count: int) -> list[LeafSecrets]:
 
 def derive_older_secrets(drawn: bytes) -> list[LeafSecrets]:
     """Return the secrets of leaves that were sealed when each leaf had 16 random bytes."""
+    if len(drawn) % SECRET_BYTES:
+        raise ValueError("each leaf has 16 bytes")
     return _split(
         b"".join(
             hashlib.sha256(drawn[at : at + SECRET_BYTES] + label).digest()[:SECRET_BYTES]
