@@ -5,7 +5,9 @@ from collections import Counter
 
 import pytest
 
+from ousel.charges.service import ChargeService
 from ousel.kernel.concurrency import ConcurrencyLimit
+from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger.history import HistoryQuery, page_of_entries
 from ousel.ledger.rules import Account, Entry
 from ousel.people.rules import IDENTITY_CHECK_SECONDS
@@ -24,6 +26,26 @@ async def payments_of(portal_shop: PortalShop, account: Account) -> list[Entry]:
     query = HistoryQuery(account_id=account.id, limit=100, kind="charge_payment")
     found = await portal_shop.database.read(lambda transaction: page_of_entries(transaction, query))
     return [entry for entry, _ in found]
+
+
+async def test_a_payer_is_not_told_what_only_the_operator_can_use(
+    portal_shop: PortalShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page says that the payer can try again."""
+
+    async def fail(*_: object) -> None:
+        raise DatabaseUnavailable("/srv/ousel is away.", retry_after_seconds=1)
+
+    charge = await portal_shop.charge()
+    payer = await portal_shop.person(40_000_000)
+    monkeypatch.setattr(ChargeService, "pay", fail)
+
+    answer = await payer.visitor.press(f"/pay/{charge.id}", PAY)
+
+    assert answer.status_code == 503
+    assert "The database is not available." in answer.text
+    assert "You can try again: a payment is never taken twice." in answer.text
+    assert "/srv/ousel" not in answer.text
 
 
 async def test_paying_moves_the_money_and_leads_to_the_receipt(portal_shop: PortalShop) -> None:

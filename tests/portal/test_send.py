@@ -8,6 +8,8 @@ import httpx2
 import pytest
 
 from ousel.accounts.service import set_status
+from ousel.kernel.errors import DatabaseUnavailable
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account
 from tests.support.accounts import balance, person, verify
 from tests.support.engines import ENGINES
@@ -214,6 +216,24 @@ async def test_a_refusal_at_the_last_moment_moves_nothing(sender: Sender) -> Non
     assert "Nothing was taken from your balance." in refused.text
     assert sent.status_code == 303
     assert await sender.balances() == (0, 110)
+
+
+async def test_a_sender_is_not_told_what_only_the_operator_can_use(
+    sender: Sender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page says that the same can be sent again."""
+
+    async def fail(*_: object) -> None:
+        raise DatabaseUnavailable("/srv/ousel is away.", retry_after_seconds=1)
+
+    address = await sender.confirmation()
+    monkeypatch.setattr(PostingQueue, "post", fail)
+
+    answer = await sender.visitor.press(address, SEND)
+
+    assert answer.status_code == 503
+    assert "You can try again: nothing is ever sent twice." in answer.text
+    assert "/srv/ousel" not in answer.text
 
 
 async def test_a_session_that_has_ended_sends_nothing(sender: Sender) -> None:

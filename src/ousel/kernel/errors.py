@@ -24,6 +24,7 @@ class Refusal(Exception):
     code: ClassVar[str]
     title: ClassVar[str]
     cure: ClassVar[str]
+    is_for_operator: ClassVar[bool] = False  # pages do not show its detail; the log has it
 
     def __init__(
         self,
@@ -132,6 +133,7 @@ class DatabaseUnavailable(Refusal):
     code = "database_unavailable"
     title = "The database is not available"
     cure = "Retry with exponential backoff, keeping the Idempotency-Key."
+    is_for_operator = True
 
 
 class OutcomeUnknown(Refusal):

@@ -29,6 +29,7 @@ class SecretFileUnusable(Refusal):
     code = "secret_file_unusable"
     title = "Authenticator apps are not available"
     cure = "The operator must set OUSEL_SECRET_FILE, or restore the file that it names."
+    is_for_operator = True
 
 
 class SecretFile:

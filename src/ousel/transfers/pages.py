@@ -190,7 +190,7 @@ def _explain(refusal: Refusal, review: IntentReview) -> str:
         case IdempotencyConflict():
             return "This form was used to send something else. Start again with a new form."
         case _:
-            return refusal.detail
+            return "" if refusal.is_for_operator else refusal.detail
 
 
 def _sentence(detail: str) -> str:
