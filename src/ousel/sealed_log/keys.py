@@ -184,9 +184,10 @@ def _open_signed_by(public_keys: Iterable[bytes], note: str) -> tuple[Checkpoint
 
 
 def write_key(path: Path, key: LogKey, *, replaces: bool = False) -> None:
-    """Write the key to a file that only its owner can read.
+    """Write the key to a file: only its owner can read a new file.
 
-    If the file exists, raise KeyExists, unless the key replaces the one in it.
+    If the file exists, raise KeyExists, unless the key replaces the one in it. Then those who could
+    read the file still can, except others than its owner and group.
     """
     parts = [key.signing_key.private_text, *key.successions]
     content = _SEPARATOR.join([part.rstrip("\n") for part in parts])
