@@ -46,6 +46,18 @@ async def test_a_closed_connection_leaves_no_garbage(echo_server: EchoServer) ->
     assert found == []
 
 
+async def test_a_client_that_hangs_up_leaves_no_garbage(echo_server: EchoServer) -> None:
+    """Thousands may hang up while they wait; each of them would leave dozens of objects."""
+    with garbage_of(Connection) as found:
+        async with echo_server.connect() as client:
+            client.send(get("/slow"))
+            await until(lambda: bool(echo_server.application.requests))
+        await until(lambda: not echo_server.state.connections and not echo_server.state.tasks)
+
+    assert echo_server.application.canceled.is_set()
+    assert found == []
+
+
 async def test_a_dropped_answer_ends_the_connection(
     echo_server: EchoServer, client: EchoClient
 ) -> None:

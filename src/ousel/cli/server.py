@@ -16,6 +16,7 @@ from ousel.database import schema
 from ousel.database.addresses import is_postgres, open_database
 from ousel.database.deployment import Mode, claim_mode
 from ousel.http.connection import Connection, ServerState
+from ousel.http.turns import Turns
 from ousel.kernel.logs import EventLogger
 from ousel.kernel.settings import PORT_MAX, Settings
 from ousel.observation.logs import log_to_standard_error
@@ -32,6 +33,14 @@ CONNECTIONS_WAITING_MAX: Final = 2_048
 WORKER_STOP_SECONDS_MAX: Final = DRAIN_SECONDS_MAX + 15  # time to write the queued postings
 
 _log = EventLogger()
+
+
+class _UvicornState(uvicorn.server.ServerState):
+    """What uvicorn's connections share, and what ours share besides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns = Turns()
 
 
 class _UvicornConnection(Connection):
@@ -132,7 +141,7 @@ def _serve_in_worker(
 
 
 def _server(service: Ousel) -> uvicorn.Server:
-    return uvicorn.Server(
+    server = uvicorn.Server(
         uvicorn.Config(
             service,
             loop="uvloop",
@@ -149,6 +158,8 @@ def _server(service: Ousel) -> uvicorn.Server:
             timeout_graceful_shutdown=DRAIN_SECONDS_MAX,
         )
     )
+    server.server_state = _UvicornState()
+    return server
 
 
 def _stop_on_hangup() -> None:

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from ousel.http.messages import AnswerDropped, Request, Responder, Response
 from ousel.http.parser import RequestParser
+from ousel.http.turns import Turns
 from ousel.kernel.logs import EventLogger
 
 REQUESTS_WAITING_MAX: Final = 16
@@ -30,11 +31,12 @@ _log = EventLogger()
 
 
 class ServerState(Protocol):
-    """What all connections of a server share; uvicorn's server has an object of this shape."""
+    """What all connections of a server share."""
 
     connections: set[Any]
     tasks: set[asyncio.Task[None]]  # canceled tasks that have not ended; the server waits for them
     default_headers: list[tuple[bytes, bytes]]
+    turns: Turns  # for the first request of each connection, and for clients that hang up
 
 
 class OwnServerState:
@@ -45,6 +47,7 @@ class OwnServerState:
         self.connections: set[Any] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.default_headers: list[tuple[bytes, bytes]] = []
+        self.turns = Turns()
 
 
 class Connection(RequestParser):
@@ -64,6 +67,7 @@ class Connection(RequestParser):
         self._closes_after_answer = False
         self._is_reading_paused = False
         self._writable_again: asyncio.Future[None] | None = None
+        self._is_new = True  # until its first request has its turn
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -80,10 +84,16 @@ class Connection(RequestParser):
         del self._parser  # it refers to this connection: only garbage collection would free them
         self.resume_writing()
         self._waiting_requests.clear()
-        if self._answer_task is not None:  # a commit that has begun is completed
-            self._server_state.tasks.add(self._answer_task)
-            self._answer_task.add_done_callback(self._server_state.tasks.discard)
-            self._answer_task.cancel()
+        # A canceled task keeps its exception, whose traceback refers to this connection. If the
+        # connection referred to the task, only garbage collection would free them.
+        task, self._answer_task = self._answer_task, None
+        if task is not None:  # a commit that has begun is completed
+            self._server_state.tasks.add(task)
+            task.add_done_callback(self._server_state.tasks.discard)
+            if self._is_new:
+                task.cancel()
+            else:
+                self._server_state.turns.call(task.cancel)
 
     @override
     def pause_writing(self) -> None:
@@ -143,6 +153,10 @@ class Connection(RequestParser):
 
     async def _answer_request(self, request: Request) -> None:
         """Send the response; if the responder fails, answer 500 and close the connection."""
+        if self._is_new:
+            request.arrived_at = self._loop.time()
+            await self._server_state.turns.take()
+            self._is_new = False
         try:
             response = await self._responder.respond(request)
         except AnswerDropped:

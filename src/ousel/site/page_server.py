@@ -123,8 +123,11 @@ class PageServer:
 
     def _address_of(self, request: Request) -> str:
         """Return the visitor's IP address, which trusted proxies pass on in X-Forwarded-For."""
+        forwarded = request.headers.get(b"x-forwarded-for")
+        if forwarded is None:
+            return request.ip_address
         address = _parse_address(request.ip_address)
-        hops = request.headers.get(b"x-forwarded-for", b"").decode("latin-1").split(",")
+        hops = forwarded.decode("latin-1").split(",")
         while hops and address is not None and self._is_proxy(address):
             hop = _parse_address(hops.pop().strip())
             if hop is None:  # the proxy has passed on no address

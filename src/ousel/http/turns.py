@@ -1,0 +1,46 @@
+"""Turns: the work for many connections at once is spread over iterations of the event loop.
+
+If hundreds of clients connect or hang up at the same moment, the requests of all others would
+otherwise wait until the last of them is served.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+TURNS_PER_ITERATION: Final = 8
+
+Callback = Callable[[], Any]
+
+
+class Turns:
+    """Runs callbacks in the order of their arrival, a few in each iteration of the event loop."""
+
+    def __init__(self) -> None:
+        """Begin with nothing to run."""
+        self._waiting: deque[Callback] = deque()
+        self._taken = 0  # in this iteration
+
+    def call(self, callback: Callback) -> None:
+        """Run the callback at once, or in a later iteration if this one has no turn left."""
+        if self._waiting or self._taken == TURNS_PER_ITERATION:
+            self._waiting.append(callback)
+            return
+        if not self._taken:
+            asyncio.get_running_loop().call_soon(self._begin_iteration)
+        self._taken += 1
+        callback()
+
+    async def take(self) -> None:
+        """Return when the caller has its turn."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.call(lambda: None if turn.done() else turn.set_result(None))
+        await turn
+
+    def _begin_iteration(self) -> None:
+        self._taken = min(len(self._waiting), TURNS_PER_ITERATION)
+        if self._taken:
+            asyncio.get_running_loop().call_soon(self._begin_iteration)
+        for _ in range(self._taken):
+            self._waiting.popleft()()
