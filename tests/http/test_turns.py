@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 
 from ousel.http.turns import TURNS_PER_ITERATION, Turns
 from tests.http.echo_server import EchoClient, EchoServer, get
@@ -58,7 +59,7 @@ async def test_turns_are_taken_in_order_and_a_few_in_each_iteration() -> None:
     """Nobody is overtaken, and one who gives up does not hold up the others."""
     turns, taken = Turns(), list[int]()
     for number in range(3 * TURNS_PER_ITERATION):
-        turns.call(lambda number=number: taken.append(number))
+        turns.call(partial(taken.append, number))
     counts = [len(taken)]
     given_up = asyncio.create_task(turns.take())
     last = asyncio.create_task(turns.take())

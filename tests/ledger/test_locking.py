@@ -40,7 +40,9 @@ async def post_while_locked(
             [first], ledger.accounts, {"@bob": bob.id}, ledger.used_idempotency_keys, system_clock()
         )
         moved = [outcome for outcome in outcomes if isinstance(outcome, Movement)]
-        await journal.write_movements(transaction, moved, ledger.accounts, attempts_before=0)
+        await journal.write_movements(
+            transaction, moved, ledger.accounts, batch_id=moved[0].debit.transfer_id
+        )
 
     await database.write(write)
     return await waiting[0]

@@ -85,8 +85,10 @@ async def test_a_queue_remembers_the_movements_that_it_has_written(world: Ledger
     await world.queue.post(posting(world.ada.id, "@bob", 1_000))
 
     recent = world.queue.recent_movements
-    assert [recent.take_oldest() for _ in answers] == [[each.outcome] for each in answers]
-    assert not recent.take_oldest()
+    movements = [each.outcome for each in answers if isinstance(each.outcome, Movement)]
+    batches = [(each.debit.transfer_id, [each]) for each in movements]
+    assert [recent.take_oldest() for _ in answers] == batches
+    assert recent.take_oldest() is None
 
 
 async def test_many_callers_are_written_in_two_halves(world: LedgerWorld) -> None:

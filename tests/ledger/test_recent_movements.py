@@ -17,16 +17,16 @@ def movement(transfer_id: str) -> Movement:
 def test_batches_are_taken_in_the_order_in_which_they_were_written() -> None:
     """Each is taken once; a batch without movements is not kept."""
     recent, batch = RecentMovements(), [movement("tr_1"), movement("tr_2")]
-    recent.add([])
-    recent.add(batch)
-    recent.add([movement("tr_3")])
+    recent.add("empty", [])
+    recent.add("first", batch)
+    recent.add("second", [movement("tr_3")])
 
-    assert "tr_1" in recent
-    assert "tr_2" not in recent  # the batch has the id of its first transfer
-    assert recent.take_oldest() == batch
-    assert "tr_1" not in recent
-    assert recent.take_oldest() == [movement("tr_3")]
-    assert not recent.take_oldest()
+    assert "first" in recent
+    assert "empty" not in recent
+    assert recent.take_oldest() == ("first", batch)
+    assert "first" not in recent
+    assert recent.take_oldest() == ("second", [movement("tr_3")])
+    assert recent.take_oldest() is None
 
 
 def test_the_oldest_batches_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,12 +34,12 @@ def test_the_oldest_batches_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(recent_movements, "MOVEMENTS_KEPT_MAX", 3)
     recent = RecentMovements()
     for transfer_id in ("tr_1", "tr_2", "tr_3", "tr_4"):
-        recent.add([movement(transfer_id)])
-    assert recent.take_oldest() == [movement("tr_2")]
+        recent.add(transfer_id, [movement(transfer_id)])
+    assert recent.take_oldest() == ("tr_2", [movement("tr_2")])
     for transfer_id in ("tr_5", "tr_6"):
-        recent.add([movement(transfer_id)])
+        recent.add(transfer_id, [movement(transfer_id)])
 
     for transfer_id in ("tr_4", "tr_5", "tr_6"):
-        assert recent.take_oldest() == [movement(transfer_id)]
-    recent.add([movement("tr_7")] * 4)
-    assert not recent.take_oldest()
+        assert recent.take_oldest() == (transfer_id, [movement(transfer_id)])
+    recent.add("tr_7", [movement("tr_7")] * 4)
+    assert recent.take_oldest() is None

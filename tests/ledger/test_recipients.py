@@ -6,16 +6,11 @@ from typing import Any
 import pytest
 
 from ousel.database.port import Transaction
-from ousel.kernel.clock import system_clock
-from ousel.kernel.observers import NO_OBSERVER
 from ousel.ledger import journal
-from ousel.ledger.interfaces import NoCharges, NoNotices
-from ousel.ledger.notifier import MovementNotifier
 from ousel.ledger.refusals import (
     AccountNotFound,
 )
 from ousel.ledger.rules import Movement
-from ousel.ledger.writer import PostingContext
 from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
 from tests.support.accounts import balance, person
@@ -107,30 +102,30 @@ async def test_a_name_whose_account_was_lost_is_looked_up_again(
     assert refusals([unknown.outcome]) == [AccountNotFound]
 
 
-async def test_a_batch_in_progress_keeps_the_recipients_that_it_has_found(
+async def test_a_batch_in_progress_keeps_to_the_recipients_that_it_has_found(
     world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cache beyond its limit is replaced, not emptied: another writer may be using it."""
-    monkeypatch.setattr("ousel.ledger.writer.RECIPIENTS_CACHED_MAX", 1)
-    context = PostingContext(
-        world.controlled,
-        system_clock,
-        NoCharges(),
-        NoNotices(),
-        NO_OBSERVER,
-        MovementNotifier(world.controlled),
-        lambda *_: None,
-    )
-    in_use = context.recipients
-    in_use["@bob"] = world.bob.id
+    """Another writer may add a name to the cache that they share, while this one waits for locks.
 
-    context.limit_recipients()
-    assert context.recipients is in_use
-    in_use["@ada"] = world.ada.id
-    context.limit_recipients()
+    This batch has not locked the account of that name.
+    """
+    eve = await person(world.database, "eve")
+    context = world.queue._writer._context  # noqa: SLF001
+    lock = journal.lock_accounts
 
-    assert context.recipients == {}
-    assert in_use == {"@bob": world.bob.id, "@ada": world.ada.id}
+    async def lock_accounts(*arguments: Any, **options: Any) -> journal.LockedLedger:
+        context.recipients |= {"@eve": eve.id}
+        return await lock(*arguments, **options)
+
+    async def find_none(*_: object) -> dict[str, str]:
+        return {}
+
+    monkeypatch.setattr(journal, "lock_accounts", lock_accounts)
+    monkeypatch.setattr(journal, "find_account_ids", find_none)
+
+    answer = await world.queue.post(posting(world.ada.id, "@eve"))
+
+    assert refusals([answer.outcome]) == [AccountNotFound]
 
 
 async def test_a_frozen_account_is_frozen_for_the_next_posting(

@@ -28,7 +28,7 @@ async def prepared(*batches: list[Movement]) -> PreparedLeaves:
     """Return the leaves of these batches."""
     recent = RecentMovements()
     for batch in batches:
-        recent.add(batch)
+        recent.add(batch[0].debit.transfer_id, batch)
     leaves = PreparedLeaves(recent)
     await leaves.prepare(1_000)
     return leaves

@@ -70,11 +70,12 @@ class PostingBatch:
         self._members = members
         self._postings = [member.item for member in members]
         self._cached_recipients = recipients
-        self._recipients = recipients
+        self._recipients: dict[str, str] = {}  # of this batch, since others change the cache
         self._charge_rows = charge_rows
         self._notices = notices
         self._notifying = {each.transfer_id for each in self._postings if each.notifies_recipient}
         self.movements: list[Movement] = []  # those that the last attempt has written
+        self.id = ""  # of the row that names these movements
         self._clock = clock
         self._awaited = awaited
         self._blocked: dict[str, Blocked] = {}  # by transfer id
@@ -139,20 +140,14 @@ class PostingBatch:
         the money.
         """
         known = self._recipients if transaction.follows_unknown_commit else self._cached_recipients
-        unknown = {
-            posting.credit_identifier
-            for posting in self._postings
-            if posting.credit_identifier is not None and posting.credit_identifier not in known
-        }
-        if not unknown:
-            return
-        found = await journal.find_account_ids(transaction, unknown)
-        lasting = {name: id_ for name, id_ in found.items() if not may_change_account(name)}
-        self._cached_recipients |= lasting
-        self._recipients = self._cached_recipients
-        if len(lasting) < len(found) or known is not self._cached_recipients:
-            names = {posting.credit_identifier or "" for posting in self._postings}
-            self._recipients = {name: known[name] for name in names & known.keys()} | found
+        names = {name for each in self._postings if (name := each.credit_identifier) is not None}
+        self._recipients = {name: known[name] for name in names if name in known}
+        if len(self._recipients) < len(names):
+            found = await journal.find_account_ids(transaction, names - self._recipients.keys())
+            self._recipients |= found
+            self._cached_recipients |= {
+                name: id_ for name, id_ in found.items() if not may_change_account(name)
+            }
 
     async def _lock_charges(self, transaction: Transaction) -> tuple[ClosedCharges, int | None]:
         """Lock the charges to be paid, before all accounts except the one that is waited for.
@@ -270,8 +265,11 @@ class PostingBatch:
         self.movements = movements
         if not movements:
             return
-        await journal.write_movements(transaction, movements, accounts, self._attempts)
+        # Each attempt gives the batch another id: on Citus the id chooses the server of its row,
+        # and that server may be dead.
+        self.id = f"{movements[0].debit.transfer_id}{self._attempts or ''}"
         self._attempts += 1
+        await journal.write_movements(transaction, movements, accounts, self.id)
         payments = [each for each in movements if each.debit.charge_id is not None]
         if payments:
             await self._charge_rows.mark_paid(transaction, payments, now)

@@ -350,17 +350,15 @@ async def write_movements(
     transaction: Transaction,
     moved: Sequence[Movement],
     accounts: Mapping[str, Account],
-    attempts_before: int,
+    batch_id: str,
 ) -> None:
     """Write the entries of these movements, and the balance and last entry of each account.
 
-    One more row names the movements, so that the sealed log finds them. Each attempt gives it
-    another id: on Citus the id chooses the server of the row, and that server may be dead.
+    One more row, with this id, names the movements, so that the sealed log finds them.
     """
     entries = [entry for each in moved for entry in (each.debit, each.credit)]
     touched = [accounts[account_id] for account_id in {entry.account_id for entry in entries}]
     await transaction.insert(ENTRIES, map(_entry_row, entries))
-    batch_id = f"{entries[0].transfer_id}{attempts_before or ''}"
     await transaction.insert(UNSEALED_BATCHES, [(batch_id, encode_places(moved))])
     await transaction.update(
         ACCOUNT_HEADS,

@@ -49,7 +49,7 @@ class PostingContext(msgspec.Struct):
     batches_written: int = 0
 
     def limit_recipients(self) -> None:
-        """Start a new cache if this one is full; batches in progress go on with the old one."""
+        """Start a new cache if this one is full."""
         if len(self.recipients) > RECIPIENTS_CACHED_MAX:
             self.recipients = {}
 
@@ -113,7 +113,7 @@ class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
             repeats_locked=awaited is None,
         )
         context.batches_written += 1
-        context.recent_movements.add(writing.movements)
+        context.recent_movements.add(writing.id, writing.movements)
         context.observer.batch_written(len(batch), perf_counter() - started)
         context.notifier.notify_of_results(results)
         return results

@@ -61,14 +61,15 @@ class PreparedLeaves:
         """Compute the leaves of the oldest batches, about this many movements in all."""
         self.has_all = False
         count = at_once = 0
-        while count < movements_max and (batch := self._recent.take_oldest()):
+        while count < movements_max and (oldest := self._recent.take_oldest()):
+            batch_id, batch = oldest
             count += len(batch)
             at_once += len(batch)
             rows = leaf_rows(batch)
             # Movements of one batch rarely differ in `created_at`. If they do, they are not
             # prepared, and the sealer reads them from the database.
             if len(rows) == 1:
-                self._rows[batch[0].debit.transfer_id] = rows[0]
+                self._rows[batch_id] = rows[0]
             while len(self._rows) > PREPARED_BATCHES_MAX:
                 del self._rows[next(iter(self._rows))]
             if at_once >= MOVEMENTS_AT_ONCE:
