@@ -20,13 +20,12 @@ from ousel.database.clock import clock_of
 from ousel.docs.documents import Documents
 from ousel.docs.reference import ApiReference
 from ousel.docs.trial import Trials
-from ousel.http.shutdown import on_stop_signal, stop_with_parent
+from ousel.http.shutdown import on_stop_signal
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.garbage_collection import tune_garbage_collector
 from ousel.kernel.settings import Settings
 from ousel.observation.gauges import GaugeReader
-from ousel.observation.logs import log_to_standard_error
 from ousel.portal.docs_keys import SessionDocsKeys
 from ousel.portal.identity_check import IdentityCheckPages
 from ousel.sealed_log.endpoints import LogEndpoints
@@ -154,10 +153,3 @@ class Ousel:
         finally:
             await self._background_tasks.stop()
             await self.database.close()
-
-
-def worker_service(settings: Settings, processes: int) -> Ousel:
-    """Return the service for one of this many worker processes."""
-    log_to_standard_error(settings.log_level)
-    stop_with_parent()
-    return Ousel(settings, processes=processes)

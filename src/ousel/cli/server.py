@@ -8,10 +8,10 @@ from typing import Any, Final, cast
 
 import uvicorn
 
-from ousel.app.ousel import Ousel, worker_service
+from ousel.app.ousel import Ousel
 from ousel.cli.console import fail
 from ousel.cli.databases import check_schema
-from ousel.cli.supervisor import Heartbeat, Supervisor
+from ousel.cli.supervisor import Heartbeat, Supervisor, stop_with_parent
 from ousel.database import schema
 from ousel.database.addresses import is_postgres, open_database
 from ousel.database.deployment import Mode, claim_mode
@@ -135,7 +135,9 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
 def _serve_in_worker(
     settings: Settings, listener: socket.socket, workers: int, heartbeat: Heartbeat
 ) -> None:
-    server = _server(worker_service(settings, workers))
+    log_to_standard_error(settings.log_level)
+    stop_with_parent()
+    server = _server(Ousel(settings, processes=workers))
     heartbeat.start(server)
     server.run(sockets=[listener])
 

@@ -1,6 +1,7 @@
 """The worker processes of a server: start them, replace those that end, stop them together."""
 
 import multiprocessing
+import os
 import signal
 import socket
 import threading
@@ -47,6 +48,22 @@ class Heartbeat:
                 time.sleep(HEARTBEAT_SECONDS)
         except OSError:
             return  # the supervisor has died
+
+
+def stop_with_parent() -> None:
+    """Ignore SIGHUP, which the parent handles, and stop when the parent has died.
+
+    A worker that kept listening would block the port for the next server.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    threading.Thread(target=_wait_for_parent, daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "only a worker process has a parent"
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 class Worker:

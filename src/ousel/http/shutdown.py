@@ -1,9 +1,7 @@
-"""Stopping: what a process does when a signal or the end of its parent stops it."""
+"""What a server does when a signal asks it to stop."""
 
 import asyncio
 import contextlib
-import multiprocessing
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -38,19 +36,3 @@ def on_stop_signal(callback: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-
-
-def stop_with_parent() -> None:
-    """Ignore SIGHUP, which the parent handles, and stop when the parent has died.
-
-    A worker that kept listening would block the port for the next server.
-    """
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    threading.Thread(target=_wait_for_parent, daemon=True).start()
-
-
-def _wait_for_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "only a worker process has a parent"
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)
