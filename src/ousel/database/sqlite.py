@@ -152,7 +152,7 @@ class SqliteDatabase:
         assert self._reader is not None, "the database is not open"
         self._check_file_unmoved()
         try:
-            return _run_to_end(work, SqliteTransaction(self._reader))
+            return _run_in_one_step(work, SqliteTransaction(self._reader))
         except _DRIVER_ERRORS as error:
             raise _translate(error) from error
 
@@ -163,7 +163,7 @@ class SqliteDatabase:
             with closing(_connect(self._path)) as connection:
                 connection.set_progress_handler(gave_up.is_set, INSTRUCTIONS_BETWEEN_CHECKS)
                 connection.execute("BEGIN")
-                return _run_to_end(work, SqliteTransaction(connection))
+                return _run_in_one_step(work, SqliteTransaction(connection))
         except _DRIVER_ERRORS as error:
             raise _translate(error) from error
 
@@ -181,7 +181,7 @@ class SqliteDatabase:
             self._suspension.check()
             try:
                 await _begin(connection)
-                result = _run_to_end(
+                result = _run_in_one_step(
                     work,
                     SqliteTransaction(connection, follows_unknown_commit=follows_unknown_commit),
                 )
@@ -322,7 +322,7 @@ def _overwrite_failed_commit(connection: sqlite3.Connection) -> None:
         _roll_back(connection)
 
 
-def _run_to_end(work: Work[Result], transaction: SqliteTransaction) -> Result:
+def _run_in_one_step(work: Work[Result], transaction: SqliteTransaction) -> Result:
     """Run the coroutine to its end in one step: a transaction on SQLite never suspends."""
     coroutine = cast("Coroutine[Any, Any, Result]", work(transaction))
     try:

@@ -200,7 +200,7 @@ def write_key(path: Path, key: LogKey, *, replaces: bool = False) -> None:
 
 
 class KeyHolder:
-    """Holds the key of a running server, once it is read, and whether the server may use it."""
+    """Holds the key of a running server, once it is read, and what the server saw of its log."""
 
     def __init__(self, settings: Settings) -> None:
         """Use the key of this installation: in the named file, or in one beside an SQLite file."""
@@ -215,6 +215,7 @@ class KeyHolder:
         if self.path is not None and self.checkpoint_path is None:
             self.checkpoint_path = self.path.with_name(f"{self.path.name}.checkpoint")
         self.key: LogKey | None = None
+        # The sealer and the checkpoint recorder share what they have seen of the log.
         self.may_continue_log = True  # False while the log contradicts what was published
         self.size_seen = 0  # the largest size of the log that this process has seen
 

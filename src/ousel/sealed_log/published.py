@@ -70,11 +70,11 @@ def _published(path: Path, note: str) -> PublishedCheckpoint:
 class CheckpointRecorder:
     """Records what is published, and refuses a database that contradicts it."""
 
-    def __init__(self, database: Database, key: KeyHolder) -> None:
-        """Keep the checkpoints of this database's log, which is signed with this key."""
+    def __init__(self, database: Database, holder: KeyHolder) -> None:
+        """Keep the checkpoints of this database's log, which this holder's key signs."""
         self._database = database
-        self._key = key
-        self._path = key.checkpoint_path
+        self._holder = holder
+        self._path = holder.checkpoint_path
         self._recorded: PublishedCheckpoint | None = None
         self._is_writable = True
 
@@ -86,9 +86,9 @@ class CheckpointRecorder:
         published = None if self._path is None else read_published(self._path)
         if published is None:
             return
-        if self._key.path is not None:
-            published.check_signer(self._key.key)
-        if self._key.key is not None and self._key.key.declares_lost(published.note):
+        if self._holder.path is not None:
+            published.check_signer(self._holder.key)
+        if self._holder.key is not None and self._holder.key.declares_lost(published.note):
             return
         checkpoint = published.checkpoint
         try:
@@ -114,13 +114,13 @@ class CheckpointRecorder:
         try:
             head = await self._database.read(self._extended_head)
         except VerificationFailed as error:
-            if self._key.may_continue_log:
+            if self._holder.may_continue_log:
                 _log.error("sealing has stopped", reason=f"{error}; see {self._path}")
-            self._key.may_continue_log = False
+            self._holder.may_continue_log = False
             return
-        if not self._key.may_continue_log:
+        if not self._holder.may_continue_log:
             _log.warning("sealing has resumed", reason="the log extends its checkpoint again")
-        self._key.may_continue_log = True
+        self._holder.may_continue_log = True
         if head is not None and head.checkpoint is not None:
             await self._write(self._path, head.checkpoint)
 
@@ -131,7 +131,7 @@ class CheckpointRecorder:
             return None
         if recorded is not None:
             await check_extends(transaction, recorded.checkpoint)
-        self._key.size_seen = max(self._key.size_seen, head.size)
+        self._holder.size_seen = max(self._holder.size_seen, head.size)
         return head
 
     async def _write(self, path: Path, note: str) -> None:

@@ -54,18 +54,18 @@ class SealingStep(msgspec.Struct, frozen=True):
     batch_ids: Sequence[str] = ()
     is_backfill: bool = False
     # The log is shorter than this process has seen it; None if the log was not looked at.
-    is_refused: bool | None = False
+    is_shortened: bool | None = False
 
 
 class Sealer:
     """Seals movements, as long as no other process does so."""
 
     def __init__(
-        self, database: Database, key: KeyHolder, queue: PostingQueue, notifier: LogNotifier
+        self, database: Database, holder: KeyHolder, queue: PostingQueue, notifier: LogNotifier
     ) -> None:
-        """Sign with this key, if there is one; seal what is written by this queue and by others."""
+        """Sign with the holder's key, if it has one; seal what this queue and others write."""
         self._database = database
-        self._key = key
+        self._holder = holder
         self._queue = queue
         self._notifier = notifier
         self._batches_seen = 0
@@ -74,12 +74,12 @@ class Sealer:
         self._next_backfill_poll = 0.0
         self._prepared = PreparedLeaves(queue.recent_movements)
         self._batches_wanted = STEP_BATCHES_MAX
-        self._is_refused = False
+        self._was_shortened = False
 
     async def seal_due(self) -> None:
         """Seal all that is unsealed, unless it is too early for another poll."""
         batches = self._queue.batches_written
-        if monotonic() < self._pauses_until or not self._key.may_continue_log:
+        if monotonic() < self._pauses_until or not self._holder.may_continue_log:
             return
         if batches == self._batches_seen and monotonic() < self._next_poll:
             return
@@ -88,7 +88,7 @@ class Sealer:
             await self.seal_all()
         except AnotherKeySigned as error:
             self._pauses_until = monotonic() + UNUSABLE_KEY_SECONDS
-            cure = f"put the file of that key at {self._key.path}, and restart this server"
+            cure = f"put the file of that key at {self._holder.path}, and restart this server"
             _log.error("sealing has stopped", reason=f"{error}: {cure}")
 
     async def seal_all(self) -> int:
@@ -120,22 +120,22 @@ class Sealer:
 
         The leaves of those that this process still has in memory are computed before it.
         """
-        key, prepared, wanted = self._key, self._prepared, self._batches_wanted
+        holder, prepared, wanted = self._holder, self._prepared, self._batches_wanted
         await prepared.prepare(STEP_MOVEMENTS)
         sealed = await self._database.write(
-            lambda transaction: _seal_some(transaction, key, prepared, wanted)
+            lambda transaction: _seal_some(transaction, holder, prepared, wanted)
         )
         prepared.discard(sealed.batch_ids)
-        if sealed.is_refused and not self._is_refused:
-            seen = f"the log has {leaf_count(sealed.size)}, but it had {key.size_seen} before"
+        if sealed.is_shortened and not self._was_shortened:
+            seen = f"the log has {leaf_count(sealed.size)}, but it had {holder.size_seen} before"
             _log.error("sealing has stopped", reason=f"{seen}: the database went back")
-        if sealed.is_refused is not None:
-            self._is_refused = sealed.is_refused
+        if sealed.is_shortened is not None:
+            self._was_shortened = sealed.is_shortened
         # The size of batches changes slowly, so the next step will take about as many batches as
         # this one. Let it read up to twice as many.
         twice_as_many = 2 * len(sealed.batch_ids)
         self._batches_wanted = min(max(twice_as_many, STEP_BATCHES_MIN), STEP_BATCHES_MAX)
-        key.size_seen = max(key.size_seen, sealed.size)
+        holder.size_seen = max(holder.size_seen, sealed.size)
         if sealed.movements:
             self._notifier.notify_of_growth()
         return sealed
@@ -146,9 +146,9 @@ async def _seal_some(
 ) -> SealingStep:
     key, head = holder.key, await store.lock_head(transaction)
     if head is None or (key is None and head.checkpoint is not None):
-        return SealingStep(0, is_last=True, is_refused=None)
+        return SealingStep(0, is_last=True, is_shortened=None)
     if head.size < holder.size_seen:  # the database went back: see `published`
-        return SealingStep(0, is_last=True, size=head.size, is_refused=True)
+        return SealingStep(0, is_last=True, size=head.size, is_shortened=True)
     must_sign = key is not None and key.needs_new_checkpoint(head.checkpoint)
     # The entries are read before the unsealed batches. So a movement that has a row for the sealer
     # has either been sealed, or is in one of the batches that are read next.

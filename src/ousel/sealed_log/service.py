@@ -49,16 +49,16 @@ class LogReader:
     def __init__(
         self,
         database: Database,
-        key: KeyHolder,
+        holder: KeyHolder,
         notifier: LogNotifier,
         witness_keys: Sequence[VerifierKey] = (),
     ) -> None:
-        """Read from this database, whose log is signed with this key.
+        """Read from this database, whose log is signed with the key of this holder.
 
         Checkpoints have the cosignatures of these witnesses.
         """
         self._database = database
-        self._key = key
+        self._holder = holder
         self._notifier = notifier
         self._witnesses = {str(each) for each in witness_keys}
         self._full_tiles: dict[TileKey, bytes] = {}  # a full tile never changes
@@ -95,7 +95,7 @@ class LogReader:
             head, found = await self._database.read(lambda each: self._find_entry(each, entry))
             if found is not None:
                 return found
-            if time() >= deadline or self._notifier.stopped or self._key.key is None:
+            if time() >= deadline or self._notifier.stopped or self._holder.key is None:
                 raise self._not_ready()
             await self._notifier.wait_for_growth(head.size, deadline - time())
 
@@ -112,7 +112,7 @@ class LogReader:
         return [each for each in stored if each.witness in self._witnesses]
 
     def _not_ready(self) -> ReceiptNotReady:
-        if self._key.key is None:
+        if self._holder.key is None:
             return ReceiptNotReady(
                 "This server has no key to sign receipts with.", retry_after_seconds=60
             )
@@ -125,7 +125,7 @@ class LogReader:
         head = await store.read_head(transaction)
         sealed = await store.sealed_on(transaction, [entry.created_at])
         own = sealed.get((entry.account_id, entry.sequence))
-        key = self._key.key
+        key = self._holder.key
         if own is None or own.index >= head.size or key is None:
             return head, None
         if not key.has_signed(head.checkpoint):
