@@ -2,6 +2,8 @@
 
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -37,9 +39,25 @@ def prefer_header(awaited: str) -> dict[str, Any]:
     }
 
 
-def preference_applied(seconds: int) -> RawHeader:
-    """Return the header that says how long the answer was allowed to wait."""
-    return b"preference-applied", b"wait=%d" % seconds
+@contextmanager
+def granted_wait(
+    headers: Headers, waits: ConcurrencyLimit, holder: str, seconds_max: int = WAIT_SECONDS_MAX
+) -> Iterator[int | None]:
+    """Yield how many seconds the answer may wait, for the length of a block.
+
+    Yield None if the client did not ask for it, or if too many answers wait already.
+    """
+    asked = wait_seconds(headers.get(b"prefer"))
+    if asked is None:
+        yield None
+        return
+    with waits.hold(holder) as may_wait:
+        yield min(asked, seconds_max) if may_wait else None
+
+
+def preference_applied(seconds: int | None) -> tuple[RawHeader, ...]:
+    """Return the header that says how long the answer was allowed to wait, if it was."""
+    return () if seconds is None else ((b"preference-applied", b"wait=%d" % seconds),)
 
 
 def partner_wait_limit() -> ConcurrencyLimit:

@@ -8,10 +8,10 @@ from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency
 from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Order, Page, make_page
 from ousel.api.polling import (
     TaggedAnswer,
+    granted_wait,
     prefer_header,
     preference_applied,
     tag_answer,
-    wait_seconds,
 )
 from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.charges.records import (
@@ -197,15 +197,14 @@ class ChargeEndpoints:
         If the caller asks to wait, answer when the charge is final or the time is up.
         """
         key = (call.partner.account_id, call.path["id"])
-        seconds = wait_seconds(call.headers.get(b"prefer"))
-        if seconds is not None:
-            with self._waits.hold(call.partner.account_id) as may_wait:
-                if may_wait:
-                    charge = await self._charges.wait_for_outcome(*key, seconds)
-                    applied = preference_applied(seconds)
-                    answer = json_answer(self._record(charge), headers=(applied,))
-                    return tag_answer(answer).answer_to(call.headers)
-        return self._tagged_answer(await self._charges.own_charge(*key)).answer_to(call.headers)
+        with granted_wait(call.headers, self._waits, call.partner.account_id) as seconds:
+            if seconds is None:
+                answer = self._tagged_answer(await self._charges.own_charge(*key))
+            else:
+                charge = await self._charges.wait_for_outcome(*key, seconds)
+                applied = preference_applied(seconds)
+                answer = tag_answer(json_answer(self._record(charge), headers=applied))
+        return answer.answer_to(call.headers)
 
     def _route_to_list(self, base: str) -> Route:
         return Route(

@@ -17,10 +17,10 @@ from ousel.api.paging import (
     sequence_from_cursor,
     sequence_to_follow,
 )
-from ousel.api.polling import prefer_header, preference_applied, wait_seconds
+from ousel.api.polling import granted_wait, prefer_header, preference_applied
 from ousel.api.refusals import Unauthorized
 from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
-from ousel.http.messages import Answer, json_answer
+from ousel.http.messages import Answer, Headers, json_answer
 from ousel.kernel.clock import Clock, micros_from_timestamp
 from ousel.kernel.concurrency import ConcurrencyLimit
 from ousel.kernel.errors import InvalidAmount
@@ -237,7 +237,7 @@ class TransferEndpoints:
         """Answer with a page of the caller's transfers."""
         wanted = _history_query(call.partner.account_id, call.query)
         if wanted.oldest_first:
-            return await self._follow(wanted, wait_seconds(call.headers.get(b"prefer")))
+            return await self._follow(wanted, call.headers)
         found = await self._search.find(wanted)
         return json_answer(
             make_page(
@@ -248,14 +248,11 @@ class TransferEndpoints:
             )
         )
 
-    async def _follow(self, wanted: HistoryQuery, seconds: int | None) -> Answer:
+    async def _follow(self, wanted: HistoryQuery, headers: Headers) -> Answer:
         """Answer with the next transfers, and wait for one if the caller asks for that."""
-        if seconds is not None:
-            with self._waits.hold(wanted.account_id) as may_wait:
-                if may_wait:
-                    page = _next_page(await self._follower.next_entries(wanted, seconds))
-                    return json_answer(page, headers=(preference_applied(seconds),))
-        return json_answer(_next_page(await self._follower.next_entries(wanted, 0)))
+        with granted_wait(headers, self._waits, wanted.account_id) as seconds:
+            page = _next_page(await self._follower.next_entries(wanted, seconds or 0))
+        return json_answer(page, headers=preference_applied(seconds))
 
 
 def _history_query(account_id: str, query: TransfersQuery) -> HistoryQuery:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from ousel.api.polling import prefer_header, preference_applied, wait_seconds
+from ousel.api.polling import granted_wait, prefer_header, preference_applied
 from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.http.messages import Answer, Headers, RawHeader
 from ousel.kernel.concurrency import ConcurrencyLimit
@@ -78,15 +78,11 @@ class ReceiptEndpoints:
 
     async def read(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Answer with the receipt of one of the caller's transfers."""
-        key = (call.partner.account_id, call.path["id"])
-        seconds = wait_seconds(call.headers.get(b"prefer"))
-        if seconds is not None:
-            with self._waits.hold(call.partner.account_id) as may_wait:
-                if may_wait:
-                    call.extra_headers.append(preference_applied(seconds))
-                    receipt = await self._receipts.find(*key, seconds)
-                    return _answer(receipt, call.headers)
-        return _answer(await self._receipts.find(*key), call.headers)
+        account_id = call.partner.account_id
+        with granted_wait(call.headers, self._waits, account_id) as seconds:
+            call.extra_headers.extend(preference_applied(seconds))
+            receipt = await self._receipts.find(account_id, call.path["id"], seconds or 0)
+        return _answer(receipt, call.headers)
 
 
 def _answer(receipt: Receipt, headers: Headers) -> Answer:
