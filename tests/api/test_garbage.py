@@ -21,6 +21,16 @@ async def test_a_refused_request_leaves_no_garbage(seeded: SeededDatabase) -> No
     assert found == []
 
 
+async def test_a_path_without_a_page_leaves_no_garbage(seeded: SeededDatabase) -> None:
+    """Programs that look for weak spots ask for thousands of paths."""
+    async with in_process_client(seeded.url) as client:
+        with garbage_of(Refusal) as found:
+            answer = await client.get("/nothing")
+
+    assert answer.json()["code"] == "not_found"
+    assert found == []
+
+
 async def test_a_refused_background_task_leaves_no_garbage() -> None:
     """A task may be refused four times a second, for as long as commits hang."""
     ran = asyncio.Event()

@@ -157,7 +157,9 @@ class Router:
         try:
             return await self._serve(request, request_id, headers)
         except (NotFound, MethodNotAllowed) as refusal:
-            return await self._not_found(refusal, request, request_id, headers)
+            answer = await self._not_found(refusal, request, request_id, headers)
+            release_frames(refusal)
+            return answer
         except Refusal as refusal:
             if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 cause = repr(refusal.__cause__ or refusal)
