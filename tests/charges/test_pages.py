@@ -76,15 +76,16 @@ async def test_a_signed_out_visitor_signs_in_and_returns_to_the_charge(
 
 
 async def test_using_another_account_leads_back_to_the_charge(portal_shop: PortalShop) -> None:
-    """Signing out from the page does not lose the charge."""
-    charge = await portal_shop.charge()
-    payer = await portal_shop.person(PRICE)
+    """Signing out from the page does not lose the charge, for its owner as for a payer."""
+    owner, payer = await portal_shop.person(), await portal_shop.person(PRICE)
+    charge = await owner.charge(await owner.app("Own"))
 
-    left = await payer.visitor.press(f"/pay/{charge.id}", "Use another account")
+    for person in (owner, payer):
+        left = await person.visitor.press(f"/pay/{charge.id}", "Use another account")
 
-    assert left.headers["location"] == f"/login?next=%2Fpay%2F{charge.id}"
-    back = await payer.visitor.sign_in(payer.account.username, page=left.headers["location"])
-    assert back.headers["location"] == f"/pay/{charge.id}"
+        assert left.headers["location"] == f"/login?next=%2Fpay%2F{charge.id}"
+        back = await person.visitor.sign_in(payer.account.username, page=left.headers["location"])
+        assert back.headers["location"] == f"/pay/{charge.id}"
 
 
 async def test_too_little_balance_says_by_how_much_and_stays_payable(
@@ -147,6 +148,29 @@ async def payer_after_payment(portal_shop: PortalShop, charge: Charge) -> Custom
     """Return a payer who comes after somebody else has paid."""
     await portal_shop.pay(charge)
     return await portal_shop.person(PRICE)
+
+
+@pytest.mark.parametrize(
+    ("arrange", "outcome"),
+    [
+        (frozen_payer, ""),
+        (payer_after_expiry, "Expired: "),
+        (payer_after_cancellation, "Canceled: "),
+        (payer_after_payment, "Paid: "),
+    ],
+)
+async def test_the_title_begins_with_what_became_of_the_charge(
+    portal_shop: PortalShop,
+    arrange: Callable[[PortalShop, Charge], Awaitable[Customer]],
+    outcome: str,
+) -> None:
+    """A screen reader reads the title aloud when an open page is replaced."""
+    charge = await portal_shop.charge()
+    person = await arrange(portal_shop, charge)
+
+    page = await person.page(charge)
+
+    assert f"<title>{outcome}25.00 OUSD to {portal_shop.app.name} · Ousel</title>" in page
 
 
 @pytest.mark.parametrize(

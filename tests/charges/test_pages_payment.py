@@ -101,6 +101,45 @@ async def test_paying_over_the_limit_asks_for_the_password(portal_shop: PortalSh
     ]
 
 
+async def test_a_charge_that_is_closed_needs_no_password(portal_shop: PortalShop) -> None:
+    """A page that is out of date leads to the receipt, or to what has become of the charge."""
+    paid, canceled = [await portal_shop.charge(1_000_000_001) for _ in range(2)]
+    payer, laptop = await portal_shop.person(2_000_000_000), portal_shop.portal.visitor()
+    await laptop.sign_in(payer.account.username)
+    button = "Pay 1,000.000001 OUSD"
+    forms = [await laptop.form(f"/pay/{charge.id}", button) for charge in (paid, canceled)]
+    await payer.visitor.press(f"/pay/{paid.id}", button)
+    await portal_shop.charges.cancel(canceled.account_id, canceled.id)
+    portal_shop.clock.advance(seconds=IDENTITY_CHECK_SECONDS)
+
+    answers = [await laptop.send(form, form.fields) for form in forms]
+
+    assert [answer.headers["location"] for answer in answers] == [
+        f"/pay/{paid.id}/receipt?onward=yes",
+        f"/pay/{canceled.id}",
+    ]
+    assert await payer.balance() == 999_999_999
+
+
+async def test_the_receipt_redirects_only_the_payer_and_only_at_first(
+    portal_shop: PortalShop,
+) -> None:
+    """Whoever comes back to the same address later can read and print the receipt."""
+    owner, payer = await portal_shop.person(), await portal_shop.person(PRICE)
+    charge = await owner.charge(await owner.app("Shop"), success_url=SUCCESS_URL)
+    address = await payer.pay(charge)
+
+    portal_shop.clock.advance(seconds=20)
+    for visitor, redirects in ((payer.visitor, True), (owner.visitor, False)):
+        page = await visitor.get(address)
+        assert ("refresh" in page.headers) is redirects
+        assert ("Stay here" in page.text) is redirects
+    portal_shop.clock.advance(micros=1)
+    later = await payer.visitor.get(address)
+    assert "refresh" not in later.headers
+    assert f'href="{SUCCESS_URL}">Return to' in later.text
+
+
 async def test_the_receipt_redirects_only_after_a_payment_with_a_success_url(
     portal_shop: PortalShop,
 ) -> None:

@@ -18,6 +18,7 @@ AMOUNTS = {
     "999,999,999.999999": AMOUNT_MICROS_MAX,
     "0.000001": 1,
 }
+DECIMAL_COMMAS = ("5,50", "1,0000", "1.000,00", "0,500", "0,005", "00,123")
 NO_AMOUNTS = (
     *("", "0", "-1", "5,50", "1,00", "1,0000", "1.000.000,00", "1e3", ".5", "5.", "٢٥", "25 EUR"),
     *("0.0000001", "1,000,000,000", "9" * 100, "25.00.00", "NaN"),
@@ -30,9 +31,9 @@ def test_an_amount_may_be_typed_as_pages_show_it(typed: str, micros: int) -> Non
     assert parse_typed_amount(typed) == micros
 
 
-@pytest.mark.parametrize("typed", ["5,50", "1,0000", "1.000,00", "5,50 OUSD"])
+@pytest.mark.parametrize("typed", [*DECIMAL_COMMAS, "5,50 OUSD", "0,500 OUSD"])
 def test_a_decimal_comma_gets_the_advice_to_write_a_point(typed: str) -> None:
-    """Other texts that are no amount get an example of a number."""
+    """No group of thousands follows a zero. Other texts get an example of a number."""
     with pytest.raises(Refusal, match=r"point before the decimals, such as 5\.50"):
         parse_typed_amount(typed)
     with pytest.raises(Refusal, match=r"as a number, such as 25\.00"):

@@ -31,6 +31,7 @@ from ousel.site.visits import (
 
 REDIRECT_SECONDS: Final = 5
 REDIRECT_AFTER_PAYMENT_MICROS_MAX: Final = 120 * MICROS_PER_SECOND
+REDIRECT_FROM_RECEIPT_MICROS_MAX: Final = 20 * MICROS_PER_SECOND
 WAIT_SECONDS_MAX: Final = 25  # proxies close connections that are silent for longer
 
 _MICROS_PER_MILLISECOND: Final = 1_000
@@ -107,7 +108,10 @@ class CheckoutPages:
         except ChargeNotFound:
             raise ReceiptNotFound from None
         receipt = await self._checkouts.receipt(charge, viewer_id)
-        redirect = _redirect_headers(visit, charge)
+        # Later, the payer comes back to read or print the receipt, and must not be sent away.
+        is_new = self._was_paid_within(charge, REDIRECT_FROM_RECEIPT_MICROS_MAX)
+        is_payer = viewer_id == charge.paid_by
+        redirect = _redirect_headers(visit, charge) if is_new and is_payer else ()
         return self._pages.render(
             "charges/receipt.html",
             visit,
@@ -136,6 +140,9 @@ class CheckoutPages:
         address = f"/pay/{charge.id}"
         if visit.person is None:
             return see_other(f"/login?next={quote(address, safe='')}")
+        if is_final(charge.status):  # nothing is left to pay, so there is nothing to confirm
+            is_payer = visit.person.account_id == charge.paid_by
+            return see_other(f"{address}/receipt?onward=yes" if is_payer else address)
         if self._needs_identity_check(visit, charge):
             require_identity_check(visit, f"pay {money_text(charge.amount)}")
         try:
@@ -187,10 +194,12 @@ class CheckoutPages:
         otherwise a link to the page of any paid charge could be used to send people to the
         partner's address.
         """
-        paid_at = checkout.charge.paid_at
-        if checkout.state != "paid" or paid_at is None or checkout.is_own:
+        if checkout.state != "paid" or checkout.is_own:
             return False
-        return self._clock() - paid_at <= REDIRECT_AFTER_PAYMENT_MICROS_MAX
+        return self._was_paid_within(checkout.charge, REDIRECT_AFTER_PAYMENT_MICROS_MAX)
+
+    def _was_paid_within(self, charge: Charge, micros: int) -> bool:
+        return charge.paid_at is not None and self._clock() - charge.paid_at <= micros
 
     def _milliseconds_left(self, charge: Charge) -> int:
         """Return how long the charge can still be paid, rounded up."""

@@ -24,6 +24,7 @@ from ousel.ledger.refusals import (
     InsufficientBalance,
     SameAccount,
 )
+from ousel.ledger.rules import Entry
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import (
@@ -88,22 +89,39 @@ class SendPages:
         """Show who would get how much, by name; nothing has moved yet."""
         intent = _verified_intent(visit, visit.query)
         if intent is None:
-            return _back_to_form(visit.query)
+            return await self._receipt_if_sent(visit, visit.query) or _back_to_form(visit.query)
         return await self._confirmation_page(visit, intent)
 
     async def send(self, visit: Visit) -> Answer:
         """Send the money once, and lead to the receipt, however often the form is sent."""
         intent = _verified_intent(visit, visit.form)
         if intent is None:
-            return _back_to_form(visit.form)
+            return await self._receipt_if_sent(visit, visit.form) or _back_to_form(visit.form)
         if self._needs_identity_check(visit, intent):
+            receipt = await self._receipt_if_sent(visit, visit.form)
+            if receipt is not None:
+                return receipt
             require_identity_check(visit, f"send {money_text(intent.amount)}")
         try:
             sent = await self._service.send(visit.signed_in.account_id, intent)
         except Refusal as refusal:
             return await self._confirmation_page(visit, intent, refusal)
-        done = "sent-earlier" if sent.replayed else "sent"
-        return see_other(f"/activity/{sent.entry.sequence}?done={done}")
+        return _to_receipt(sent.entry, "sent-earlier" if sent.replayed else "sent")
+
+    async def _receipt_if_sent(self, visit: Visit, fields: Mapping[str, str]) -> Answer | None:
+        """Lead to the receipt if this person has sent exactly this, or return None.
+
+        The fields need no signature. They may be from a confirmation page of an earlier session.
+        """
+        key = fields.get("idempotency_key", "")
+        if _KEY.fullmatch(key) is None:
+            return None
+        sent = await self._service.find_sent(visit.signed_in.account_id, key)
+        if sent is None:
+            return None
+        intent, entry = sent
+        is_same = _typed(intent) == {name: fields.get(name, "") for name in _FIELDS}
+        return _to_receipt(entry, "sent-earlier") if is_same else None
 
     async def _intent_from_form(self, visit: Visit) -> Intent:
         """Return what the form asks for, or raise InvalidForm with everything that is wrong."""
@@ -210,6 +228,10 @@ def _form_url(values: Mapping[str, str]) -> str:
 
 def _back_to_form(values: Mapping[str, str]) -> Answer:
     return see_other(_form_url(values))
+
+
+def _to_receipt(entry: Entry, done: str) -> Answer:
+    return see_other(f"/activity/{entry.sequence}?done={done}")
 
 
 def _signed_fields(visit: Visit, intent: Intent) -> dict[str, str]:

@@ -11,8 +11,9 @@ from ousel.kernel.texts import parse_text
 NOTE_CHARACTERS_MAX: Final = 500
 
 # Thousands may be grouped with commas, as pages show them. A comma is never read as a decimal
-# point: 5,50 is refused, with the advice to write 5.50.
-_TYPED_AMOUNT: Final = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(\.[0-9]+)?", re.ASCII)
+# point: 5,50 is refused, with the advice to write 5.50. So is 0,500, which means half a unit to
+# people who write a comma before the decimals.
+_TYPED_AMOUNT: Final = re.compile(r"([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(\.[0-9]+)?", re.ASCII)
 _DECIMAL_COMMA: Final = re.compile(r"[0-9.]+,[0-9]+", re.ASCII)
 _NUMBER_LIKE: Final = re.compile(r"ou[0-9]+", re.ASCII | re.IGNORECASE)
 

@@ -79,6 +79,21 @@ class SendService:
 
         return await self._database.read(read)
 
+    async def find_sent(self, sender_id: str, idempotency_key: str) -> tuple[Intent, Entry] | None:
+        """Return what this account has sent with this key, and its own entry, or None."""
+        query = HistoryQuery(account_id=sender_id, limit=1, idempotency_key=idempotency_key)
+        found = await self._database.read(lambda transaction: page_of_entries(transaction, query))
+        if not found:
+            return None
+        entry, recipient = found[0]
+        intent = Intent(
+            to=recipient.account_number,
+            amount=-entry.amount,
+            note=entry.note,
+            idempotency_key=idempotency_key,
+        )
+        return intent, entry
+
     async def send(self, sender_id: str, intent: Intent) -> SentIntent:
         """Send the money unless that was done earlier, or raise the refusal.
 

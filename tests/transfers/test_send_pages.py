@@ -1,0 +1,91 @@
+"""The pages for sending money, when they are opened or sent again much later."""
+
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx2
+import pytest
+
+from ousel.ledger.rules import Account
+from ousel.people.rules import IDENTITY_CHECK_SECONDS
+from tests.support.accounts import balance, person
+from tests.support.portal import Portal
+from tests.support.visitor import Visitor
+
+RECEIPT = "/activity/2?done=sent-earlier"
+
+
+@pytest.fixture(autouse=True)
+async def grace(portal: Portal) -> Account:
+    """Grace, who has nothing yet."""
+    return await person(portal.database, "grace", clock=portal.clock)
+
+
+@pytest.fixture
+async def ada(portal: Portal) -> Visitor:
+    """Ada, who has 5,000.00 OUSD and sends money to Grace."""
+    visitor = await portal.person("ada")
+    await portal.fund("ada", "5000")
+    return visitor
+
+
+async def confirmation(visitor: Visitor, amount: str) -> str:
+    """Fill in the form, and return the address of the confirmation page."""
+    answer = await visitor.press("/send", "Continue", to="@grace", amount=amount, note="Lunch")
+    return str(answer.headers["location"])
+
+
+async def post_again(visitor: Visitor, address: str) -> httpx2.Response:
+    """Send the fields of a confirmation page with the form token of the present session."""
+    token = (await visitor.form("/send", "Continue")).fields["form_token"]
+    fields = dict(parse_qsl(urlsplit(address).query))
+    return await visitor.post("/send/confirm", fields | {"form_token": token})
+
+
+async def test_the_keyboard_of_a_phone_has_a_point(ada: Visitor) -> None:
+    """The keypad for decimals has only a comma in many countries, so the form asks for none."""
+    assert "inputmode" not in (await ada.get("/send")).text
+
+
+async def test_a_new_session_is_told_what_was_sent(
+    portal: Portal, ada: Visitor, grace: Account
+) -> None:
+    """The old confirmation page leads to the receipt for its sender, and only for its sender."""
+    address = await confirmation(ada, "25.00")
+    await ada.press(address, "Send 25.00 OUSD")
+    await ada.press("/settings", "Sign out")
+    await ada.sign_in("ada")
+    eve = await portal.person("eve")
+
+    for answer in (await ada.get(address), await post_again(ada, address)):
+        assert answer.headers["location"] == RECEIPT
+    for answer in (await eve.get(address), await post_again(eve, address)):
+        assert answer.headers["location"].startswith("/send?to=")
+
+    assert await balance(portal.database, grace) == 25_000_000
+
+
+async def test_a_new_session_is_not_told_that_something_else_was_sent(ada: Visitor) -> None:
+    """If one form led to two confirmation pages, the one that was not sent leads to the form."""
+    form = await ada.form("/send", "Continue")
+    filled = [form.pressed("Continue", {"to": "@grace", "amount": each}) for each in ("25", "26")]
+    sent, other = [(await ada.send(form, fields)).headers["location"] for fields in filled]
+    await ada.press(sent, "Send 25.00 OUSD")
+    await ada.press("/settings", "Sign out")
+    await ada.sign_in("ada")
+
+    assert (await ada.get(other)).headers["location"].startswith("/send?to=")
+
+
+async def test_what_was_sent_needs_no_password_again(portal: Portal, ada: Visitor) -> None:
+    """Sent again later, a confirmation page leads to the receipt; what was not sent asks."""
+    sent, unsent = await confirmation(ada, "1000.01"), await confirmation(ada, "1000.01")
+    form = await ada.form(sent, "Send 1,000.01 OUSD")
+    await ada.send(form, form.fields)
+    portal.clock.advance(seconds=IDENTITY_CHECK_SECONDS)
+
+    again = await ada.send(form, form.fields)
+    asked = await ada.press(unsent, "Send 1,000.01 OUSD")
+
+    assert again.headers["location"] == RECEIPT
+    assert asked.status_code == 403
+    assert "Nothing has been done yet." in asked.text
