@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from ousel.api.polling import wait_seconds
+from ousel.api.polling import granted_wait, preference_applied
 from ousel.charges.checkout import Checkout, CheckoutService
 from ousel.charges.lifecycle import is_final, micros_until_expiry
 from ousel.charges.refusals import ChargeNotFound, ReceiptNotFound
@@ -87,17 +87,13 @@ class CheckoutPages:
         If the page asks to wait, answer when the status is final or the time is up.
         """
         charge = await self._charges.charge_by_id(visit.path["charge_id"])
-        seconds = wait_seconds(visit.headers.get(b"prefer"))
-        headers: tuple[RawHeader, ...] = ()
-        if seconds is not None:
-            seconds = min(seconds, WAIT_SECONDS_MAX)
-            with self._charges.visitor_waits.hold(counted_address(visit.ip_address)) as may_wait:
-                if may_wait:
-                    key = (charge.account_id, charge.id)
-                    charge = await self._charges.wait_for_outcome(*key, seconds)
-                    headers = ((b"preference-applied", b"wait=%d" % seconds),)
+        waits, address = self._charges.visitor_waits, counted_address(visit.ip_address)
+        with granted_wait(visit.headers, waits, address, WAIT_SECONDS_MAX) as seconds:
+            if seconds is not None:
+                charge = await self._charges.wait_for_outcome(charge.account_id, charge.id, seconds)
         return json_answer(
-            StatusRecord(charge.status, self._milliseconds_left(charge)), headers=headers
+            StatusRecord(charge.status, self._milliseconds_left(charge)),
+            headers=preference_applied(seconds),
         )
 
     async def receipt(self, visit: Visit) -> Answer:
