@@ -273,6 +273,8 @@ async def test_nothing_is_written_to_a_file_that_was_moved(
     with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced"):
         await sqlite.snapshot(fetch_rows)
     with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced"):
+        sqlite.version()  # otherwise values of the old file would stay in use
+    with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced"):
         await sqlite.write(lambda transaction: add_row(transaction, "meanwhile"))
 
     moved_file.rename(sqlite_file)

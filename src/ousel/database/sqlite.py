@@ -133,7 +133,11 @@ class SqliteDatabase:
         """
         if self._version is None:
             assert self._reader is not None, "the database is not open"
-            self._version = int(self._reader.execute("PRAGMA data_version").fetchone()[0])
+            self._check_file_unmoved()  # nobody will commit to a file that was moved away
+            try:
+                self._version = int(self._reader.execute("PRAGMA data_version").fetchone()[0])
+            except _DRIVER_ERRORS as error:
+                raise _translate(error) from error
             asyncio.get_running_loop().call_soon(self._clear_version)
         return self._version
 
