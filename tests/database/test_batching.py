@@ -77,6 +77,14 @@ async def test_sqlite_does_not_read_again_what_has_not_changed(
     assert len(loader.asked) == (1 if engine == "sqlite" else 3)
 
 
+async def test_large_values_are_not_kept(database: Database, loader: Loader) -> None:
+    """Somebody who reads much, and each thing once, must not fill the memory."""
+    reads = SharedReads[str, str | None](database, loader, is_large=lambda name: name is None)
+
+    assert [await reads.get("unknown") for _ in range(2)] == [None, None]
+    assert len(loader.asked) == 2
+
+
 async def test_the_next_read_sees_every_change(
     database: Database, raw_sql: RawSql, reads: SharedReads[str, str | None]
 ) -> None:

@@ -168,11 +168,13 @@ class SharedReads(Batcher[Key, Value]):
         self,
         database: Database,
         load: Callable[[Transaction, list[Key]], Awaitable[dict[Key, Value]]],
+        is_large: Callable[[Value], bool] = lambda _: False,
     ) -> None:
-        """Look up keys with `load`, which returns a value for each of them."""
+        """Look up keys with `load`, which returns a value for each; large ones are not cached."""
         super().__init__()
         self._database = database
         self._load = load
+        self._is_large = is_large
         self._cached: dict[Key, Value] = {}
         self._cached_version: int | None = None
 
@@ -197,7 +199,7 @@ class SharedReads(Batcher[Key, Value]):
             return
         if version != self._cached_version or len(self._cached) > CACHED_KEYS_MAX:
             self._cached, self._cached_version = {}, version
-        self._cached |= values
+        self._cached |= {key: value for key, value in values.items() if not self._is_large(value)}
 
 
 class SharedWrites(Batcher[Item, Result]):

@@ -38,7 +38,7 @@ class HistoryFollower:
         """Find entries with this search, and wait for them with this notifier."""
         self._search = search
         self._notifier = notifier
-        self._next_entries = SharedReads(database, _read_next_entries)
+        self._next_entries = SharedReads(database, _read_next_entries, is_large=_has_entries)
 
     async def next_entries(self, query: HistoryQuery, wait_seconds: float) -> NextEntries:
         """Return the next matching entries; wait up to this long until there is one."""
@@ -93,6 +93,11 @@ def _page_of(query: HistoryQuery, found: SearchResult) -> NextEntries:
     # written since then may have been found too.
     last = max([found.own.sequence, *(entry.sequence for entry, _ in entries)])
     return NextEntries(found.own, entries, has_more=False, position=last)
+
+
+def _has_entries(found: SearchResult | None) -> bool:
+    """Return whether somebody reads a long history, page by page, and comes to each page once."""
+    return found is not None and bool(found.entries)
 
 
 def _unfiltered(account_id: str, after_sequence: int, limit: int) -> HistoryQuery:
