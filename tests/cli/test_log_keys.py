@@ -9,11 +9,14 @@ from ousel.cli.server import prepare_database
 from ousel.database.port import Database
 from ousel.kernel.settings import Settings
 from ousel.sealed_log import store
+from ousel.sealed_log.backfill import BackfillSearch
 from ousel.sealed_log.keys import new_key, write_key
 from ousel.sealed_log.notes import open_note, parse_verifier_key
 from ousel.sealed_log.published import CheckpointRecorder, LogShortened
 from ousel.sealed_log.verification import check_extends
 from tests.cli.commands import Outcome, assert_fails, ousel
+from tests.project.code_blocks import blocks_in
+from tests.project.documents import ROOT
 from tests.sealed_log.logs import Log
 from tests.support.accounts import person
 from tests.support.raw_sql import RawSql
@@ -51,6 +54,18 @@ def test_a_key_is_created_shown_and_replaced(key_file: Path) -> None:
     note = key_file.read_text().partition("\n\n\n")[2]
     text = open_note(note, [parse_verifier_key(first["key"])]).text
     assert text.splitlines()[1:] == [first["key"], second["key"]]
+
+
+def test_the_first_commands_on_the_page_about_the_key_do_not_replace_it(key_file: Path) -> None:
+    """With SQLite, a server has created the key when the operator reads the page."""
+    first = next(blocks_in(ROOT, "docs/operating/sealed-log.md"))
+    key = ousel("log", "key", "new", "--json", database="x.db").json["key"]
+    before = content(key_file)
+
+    shown = [ousel(*line.split()[1:], database="x.db") for line in first.text.splitlines()]
+
+    assert [outcome.rows["key"] for outcome in shown] == [key]
+    assert content(key_file) == before
 
 
 async def test_a_key_that_did_not_sign_is_not_replaced(
@@ -234,6 +249,7 @@ async def test_verify_since_a_checkpoint(
 
     for table in ("sealed_batches", "sealed_tiles", "sealed_log"):
         await raw_sql.run(f"DELETE FROM {table}")
+    await BackfillSearch(log.database).search()
     await log.another_process().seal_all()
     rewritten = await asyncio.to_thread(
         ousel, "verify", "--since", str(checkpoint), database=database_url

@@ -5,6 +5,8 @@ import hashlib
 import pytest
 
 from ousel.database.port import Database
+from ousel.ledger.places import Place, decode_places
+from ousel.ledger.rules import Entry
 from ousel.sealed_log import store
 from ousel.sealed_log.leaves import LeafSecrets, derive_older_secrets, derive_secrets
 from ousel.sealed_log.notes import to_base64
@@ -54,3 +56,24 @@ async def test_both_forms_of_stored_secrets_are_read(database: Database, raw_sql
 
     secrets = [each.secrets for each in found]
     assert secrets == [*derive_older_secrets(drawn), *derive_secrets(seed, 1)]
+
+
+async def test_only_the_row_of_an_entry_is_decoded(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a clock was set back, thousands of movements have the same date."""
+    rows = [(at, 5, f"acct_a:{at + 1}:acct_b:{at + 1}", bytes(32)) for at in range(100)]
+    await database.write(lambda transaction: store.add_batches(transaction, rows))
+    decoded: list[str] = []
+
+    def decode(text: str) -> list[Place]:
+        decoded.append(text)
+        return decode_places(text)
+
+    monkeypatch.setattr(store, "decode_places", decode)
+    entry = Entry("acct_b", 42, "tr_1", "transfer", 1, 1, "acct_a", None, None, None, 5, "")
+
+    found = await database.read(lambda transaction: store.sealed_movements_of(transaction, [entry]))
+
+    assert found["acct_b", 42].index == 41
+    assert decoded == ["acct_a:42:acct_b:42"]

@@ -12,6 +12,7 @@ from ousel.ledger.movements import unsealed_batches
 from ousel.ledger.places import Place
 from ousel.sealed_log import backfill
 from ousel.sealed_log import sealer as sealing
+from ousel.sealed_log.backfill import BackfillSearch
 from tests.sealed_log.logs import Log, send
 from tests.support.accounts import person
 from tests.support.controlled_database import ControlledDatabase
@@ -96,6 +97,7 @@ async def test_a_backfill_leaves_half_of_the_time_to_transfers(
     await person(log.database, "bob")
     await send(log.queue, ada, "@bob", 4)
     await raw_sql.run("DELETE FROM unsealed_batches")
+    await BackfillSearch(log.database).search()
 
     assert set(await pauses_of_steps(log, monkeypatch)) == {1 / 64}
     assert await log.assert_complete() == 5

@@ -10,6 +10,7 @@ from ousel.kernel.errors import Refusal, release_frames
 from ousel.kernel.logs import EventLogger
 from ousel.mail.sender import SEND_SECONDS
 from ousel.sandbox.clock import REFRESH_SECONDS
+from ousel.sealed_log.backfill import SEARCH_TICK_SECONDS
 from ousel.sealed_log.cosigning import OFFER_SECONDS
 from ousel.sealed_log.published import RECORD_SECONDS
 from ousel.sealed_log.sealer import TICK_SECONDS
@@ -58,6 +59,7 @@ class BackgroundTasks:
             (SWEEP_SECONDS, services.retention.sweep),
             (SWEEP_SECONDS, services.outbox.sweep),
             (TICK_SECONDS, services.log.sealer.seal_due),
+            (SEARCH_TICK_SECONDS, services.log.backfill_search.search_due),
             (RECORD_SECONDS, services.log.checkpoint_recorder.record),
             *((OFFER_SECONDS, each.offer_due) for each in services.log.cosignings),
         ]

@@ -7,11 +7,12 @@ waiting for one. The log is locked meanwhile, so no leaf is added.
 """
 
 from collections.abc import Collection
+from time import monotonic
 from typing import Final
 
 import msgspec
 
-from ousel.database.port import Transaction
+from ousel.database.port import Database, Transaction
 from ousel.ledger.history import entry_of_transfer
 from ousel.ledger.journal import count_entries, entries_after
 from ousel.ledger.movements import unsealed_batches
@@ -19,8 +20,40 @@ from ousel.ledger.places import count_places
 from ousel.ledger.rules import Entry, Movement
 from ousel.sealed_log import store
 
+SEARCH_TICK_SECONDS: Final = 1.0
+SEARCH_SECONDS: Final = 600.0  # between two searches
 PAGE_ENTRIES: Final = 100
 UNSEALED_BATCHES_MAX: Final = 1_000
+
+
+class BackfillSearch:
+    """Looks for movements that need a backfill, now and then."""
+
+    def __init__(self, database: Database) -> None:
+        """Look in this database."""
+        self._database = database
+        self._next_at = 0.0
+
+    async def search_due(self) -> None:
+        """Search, unless the last search was a short time ago.
+
+        In a large ledger it takes minutes, and nothing else waits for it.
+        """
+        if monotonic() >= self._next_at:
+            try:
+                await self.search()
+            finally:
+                self._next_at = monotonic() + SEARCH_SECONDS
+
+    async def search(self) -> None:
+        """Start a backfill if one is needed.
+
+        On Citus, a snapshot that was taken while movements were sealed may have neither their rows
+        nor their leaves. So only what a second snapshot shows too is believed.
+        """
+        await self._database.write(store.create_head)
+        if await self._database.snapshot(is_needed) and await self._database.snapshot(is_needed):
+            await self._database.write(start)
 
 
 async def is_needed(snapshot: Transaction) -> bool:
@@ -63,7 +96,7 @@ async def movements_without_leaf(
 ) -> list[Movement]:
     """Return the movements of these entries that are not sealed and do not wait to be sealed."""
     debits = [entry for entry in page if entry.amount < 0]
-    sealed = await store.sealed_on(transaction, {entry.created_at for entry in debits})
+    sealed = await store.sealed_movements_of(transaction, debits)
     return [
         Movement(
             entry,

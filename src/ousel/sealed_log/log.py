@@ -1,9 +1,10 @@
-"""The log of one server process: its key, its sealer, its reader and its checkpoint recorder."""
+"""The log of one server process: its key, and what seals, reads and records it."""
 
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
 from ousel.kernel.settings import SettingError, Settings
 from ousel.ledger.queue import PostingQueue
+from ousel.sealed_log.backfill import BackfillSearch
 from ousel.sealed_log.cosigning import Cosigning
 from ousel.sealed_log.keys import KeyHolder
 from ousel.sealed_log.notes import NoteRefused
@@ -28,6 +29,7 @@ class SealedLog:
         self.reader = LogReader(database, self.key, self.notifier, self.witness_keys)
         self.checkpoint_recorder = CheckpointRecorder(database, self.key)
         self.sealer = Sealer(database, self.key, queue, self.notifier)
+        self.backfill_search = BackfillSearch(database)
         self.cosignings = [Cosigning(database, clock, self.reader, each) for each in witnesses]
 
 

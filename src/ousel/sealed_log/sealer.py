@@ -34,7 +34,6 @@ STEP_BATCHES_MIN: Final = 8
 # leaves must be computed in its transaction. Either occupies the event loop for about 3 ms.
 STEP_MOVEMENTS: Final = 1_024
 STEP_UNPREPARED_MOVEMENTS: Final = 256
-BACKFILL_POLL_SECONDS: Final = 600.0  # between two searches for movements that need a backfill
 UNUSABLE_KEY_SECONDS: Final = 60.0  # before another attempt with a wrong key
 # After it has sealed everything, the sealer pauses this many times as long as its last step took,
 # so that it seals many movements at once.
@@ -71,7 +70,7 @@ class Sealer:
         self._batches_seen = 0
         self._next_poll = 0.0
         self._pauses_until = 0.0
-        self._next_backfill_poll = 0.0
+        self._is_created = False
         self._prepared = PreparedLeaves(queue.recent_movements)
         self._batches_wanted = STEP_BATCHES_MAX
         self._was_shortened = False
@@ -93,9 +92,8 @@ class Sealer:
 
     async def seal_all(self) -> int:
         """Seal all that is unsealed, step by step; return how many movements were sealed."""
-        if monotonic() >= self._next_backfill_poll:
+        if not self._is_created:
             await self.create_log()
-            self._next_backfill_poll = monotonic() + BACKFILL_POLL_SECONDS
         sealed = 0
         while True:
             started = monotonic()
@@ -110,10 +108,9 @@ class Sealer:
             await asyncio.sleep(min(step_seconds, PAUSE_SECONDS_MAX) if step.is_backfill else 0)
 
     async def create_log(self) -> None:
-        """Create the log if it does not exist, and start a backfill if one is needed."""
+        """Create the log if it does not exist."""
         await self._database.write(store.create_head)
-        if await self._database.snapshot(backfill.is_needed):
-            await self._database.write(backfill.start)
+        self._is_created = True
 
     async def seal_some(self) -> SealingStep:
         """Seal some movements in one transaction.

@@ -123,7 +123,7 @@ class LogReader:
     ) -> tuple[store.Head, SealedEntry | None]:
         # Tiles only ever grow, so those that are read after the checkpoint contain its hashes.
         head = await store.read_head(transaction)
-        sealed = await store.sealed_on(transaction, [entry.created_at])
+        sealed = await store.sealed_movements_of(transaction, [entry])
         own = sealed.get((entry.account_id, entry.sequence))
         key = self._holder.key
         if own is None or own.index >= head.size or key is None:

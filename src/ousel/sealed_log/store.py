@@ -8,6 +8,7 @@ import msgspec
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
 from ousel.ledger.places import Place, decode_places
+from ousel.ledger.rules import Entry
 from ousel.sealed_log.cosignatures import Cosignature
 from ousel.sealed_log.leaves import LeafSecrets, derive_older_secrets, derive_secrets
 from ousel.sealed_log.notes import from_base64, to_base64
@@ -171,15 +172,21 @@ async def add_batches(
     )
 
 
-async def sealed_on(
-    transaction: Transaction, dates: Collection[int]
+async def sealed_movements_of(
+    transaction: Transaction, entries: Collection[Entry]
 ) -> dict[tuple[str, int], SealedMovement]:
-    """Return the sealed movements that were created at these times, by the place of each entry."""
-    rows = await transaction.fetch(BATCHES_OF_DATES, dates=list(dates))
+    """Return the sealed movements of these entries, and some others, by the place of each entry.
+
+    A clock that was set back gives the same `created_at` to thousands of movements, in hundreds of
+    rows. So a row is decoded only if it seems to name one of these entries.
+    """
+    dates = {entry.created_at for entry in entries}
+    places = [f"{entry.account_id}:{entry.sequence}" for entry in entries]
     found: dict[tuple[str, int], SealedMovement] = {}
-    for row in rows:
-        for sealed in _sealed_movements(*row):
-            found[sealed.place[:2]] = found[sealed.place[2:]] = sealed
+    for row in await transaction.fetch(BATCHES_OF_DATES, dates=list(dates)):
+        if any(place in row[2] for place in places):
+            for sealed in _sealed_movements(*row):
+                found[sealed.place[:2]] = found[sealed.place[2:]] = sealed
     return found
 
 
