@@ -40,9 +40,13 @@ class Log:
 
     def another_process(self) -> Sealer:
         """Return the sealer of another process, which has seen nothing of the log yet."""
-        key = KeyHolder(Settings(portal_url=self._portal_url, log_key_file=self.key.path))
-        key.key = self.key.key
-        return Sealer(self.database, key, self.queue, LogNotifier(self.database))
+        return Sealer(self.database, self.another_holder(), self.queue, LogNotifier(self.database))
+
+    def another_holder(self) -> KeyHolder:
+        """Return the key holder of another process, which has seen nothing of the log yet."""
+        holder = KeyHolder(Settings(portal_url=self._portal_url, log_key_file=self.key.path))
+        holder.key = self.key.key
+        return holder
 
     def another_sealer(self, database: Database | None = None) -> Sealer:
         """Return a sealer like that of another process."""

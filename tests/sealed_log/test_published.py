@@ -7,6 +7,7 @@ import httpx2
 import pytest
 
 from ousel.kernel.settings import Settings
+from ousel.sealed_log.backfill import BackfillSearch
 from ousel.sealed_log.checkpoints import Checkpoint
 from ousel.sealed_log.keys import KeyHolder, LogKeyUnusable, new_key
 from ousel.sealed_log.published import CheckpointRecorder, LogShortened, read_published
@@ -104,6 +105,22 @@ async def test_a_shorter_log_never_replaces_what_was_published(log: Log, raw_sql
         await recorder_of(log).check()
 
 
+async def test_no_process_overwrites_what_another_has_recorded(log: Log, raw_sql: RawSql) -> None:
+    """The log went back to a size that this process has not seen, but another one has published."""
+    await seal_a_movement(log, "ada")
+    server = CheckpointRecorder(log.database, log.another_holder())
+    await server.record()
+    for name in ("bob", "eve"):
+        await seal_a_movement(log, name)
+    await recorder_of(log).record()
+    await raw_sql.run("UPDATE sealed_log SET size = 2")
+
+    await server.record()
+
+    assert log.key.checkpoint_path is not None
+    assert published_size(log.key.checkpoint_path) == 3
+
+
 async def test_a_process_does_not_continue_a_log_that_went_back(log: Log, raw_sql: RawSql) -> None:
     """It keeps its record and says so once; it goes on when it finds the right log again."""
     await seal_a_movement(log, "ada")
@@ -115,7 +132,7 @@ async def test_a_process_does_not_continue_a_log_that_went_back(log: Log, raw_sq
         await raw_sql.run(f"CREATE TABLE right_{table} AS SELECT * FROM {table}")
     for table in tables:
         await raw_sql.run(f"DELETE FROM {table}")
-    await log.sealer.create_log()
+    await BackfillSearch(log.database).search()
     await person(log.database, "eve", "1")
     assert await log.sealer.seal_all() == 0
     await log.another_process().seal_all()

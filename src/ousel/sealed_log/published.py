@@ -126,13 +126,27 @@ class CheckpointRecorder:
 
     async def _extended_head(self, transaction: Transaction) -> store.Head | None:
         """Return the state of the log if it extends the recorded one, or None if it is the same."""
-        head, recorded = await store.read_head(transaction), self._recorded
-        if recorded is not None and head.checkpoint == recorded.note:
+        head = await store.read_head(transaction)
+        if self._recorded is not None and head.checkpoint == self._recorded.note:
             return None
-        if recorded is not None:
-            await check_extends(transaction, recorded.checkpoint)
+        self._take_over_record()
+        if self._recorded is not None:
+            await check_extends(transaction, self._recorded.checkpoint)
         self._holder.size_seen = max(self._holder.size_seen, head.size)
         return head
+
+    def _take_over_record(self) -> None:
+        """Take over what another process of this host has recorded meanwhile.
+
+        If the database went back after that, its record contradicts the log, and ours does not.
+        """
+        assert self._path is not None
+        with suppress(LogKeyUnusable):  # it is written anew
+            other, key = read_published(self._path), self._holder.key
+            if other is None or (key is not None and key.declares_lost(other.note)):
+                return
+            if self._recorded is None or other.checkpoint.size > self._recorded.checkpoint.size:
+                self._recorded = other
 
     async def _write(self, path: Path, note: str) -> None:
         try:
