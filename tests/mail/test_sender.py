@@ -263,12 +263,16 @@ async def test_a_message_that_has_become_too_old_is_not_sent(
     assert await outbox.figures() == OutboxFigures(0, None, 1)
 
 
-async def test_a_message_that_nobody_sends_is_deleted(
+async def test_a_message_that_nobody_sends_stops_waiting_and_is_deleted(
     database: Database, outbox: Outbox, clock: ManualClock
 ) -> None:
     """A server without mail has no sender that would give the message up."""
     await write(database, outbox, "ada@example.com")
-    clock.advance(seconds=KEPT_DAYS * 24 * 3600)
+    clock.advance(seconds=SENDING_DAYS_MAX * 24 * 3600 - 1)
+    assert (await outbox.figures()).waiting == 1
+    clock.advance(seconds=1)
+    assert await outbox.figures() == OutboxFigures(0, None, 0)
+    clock.advance(seconds=(KEPT_DAYS - SENDING_DAYS_MAX) * 24 * 3600)
     assert await outbox.sweep() == 1
 
 

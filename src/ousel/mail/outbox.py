@@ -57,7 +57,8 @@ class Outbox:
 
     async def figures(self) -> OutboxFigures:
         """Return how many messages wait or were given up."""
-        return await self._database.read(store.figures)
+        now = self._clock()
+        return await self._database.read(lambda transaction: store.figures(transaction, now))
 
     async def sweep(self) -> int:
         """Delete old messages, which nobody will send any more; return how many."""

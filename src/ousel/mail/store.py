@@ -6,7 +6,8 @@ import msgspec
 
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table, deletion_of_oldest
-from ousel.mail.rules import Mail, OutboxFigures
+from ousel.kernel.clock import MICROS_PER_SECOND
+from ousel.mail.rules import SENDING_DAYS_MAX, Mail, OutboxFigures
 
 OUTBOX: Final = Table(
     "outbox",
@@ -25,6 +26,7 @@ OUTBOX: Final = Table(
 
 _COLUMNS: Final = ", ".join(OUTBOX.names)
 _THIS_CLAIM: Final = "account_id = :account_id AND id = :id AND due_at = :claimed_until"
+_WAITS: Final = "due_at IS NOT NULL AND created_at > :after"
 
 IS_ANY_DUE: Final = Statement(
     "whether a message is due", "SELECT 1 FROM outbox WHERE due_at <= :now LIMIT 1"
@@ -46,8 +48,8 @@ POSTPONE: Final = Statement(
 )
 FIGURES: Final = Statement(
     "how many messages wait, since when, and how many were given up",
-    "SELECT COUNT(due_at), MIN(CASE WHEN due_at IS NOT NULL THEN created_at END), COUNT(failed_at)"
-    " FROM outbox",
+    f"SELECT COUNT(CASE WHEN {_WAITS} THEN 1 END), MIN(CASE WHEN {_WAITS} THEN created_at END),"
+    " COUNT(failed_at) FROM outbox",
 )
 NEWEST: Final = Statement(
     "the messages before an id, newest first",
@@ -106,9 +108,13 @@ async def postpone(
     )
 
 
-async def figures(transaction: Transaction) -> OutboxFigures:
-    """Return how many messages wait or were given up."""
-    rows = await transaction.fetch(FIGURES)
+async def figures(transaction: Transaction, now: int) -> OutboxFigures:
+    """Return how many messages wait or were given up.
+
+    Messages that are too old to be sent do not wait, even if no sender has given them up.
+    """
+    after = now - SENDING_DAYS_MAX * 24 * 3600 * MICROS_PER_SECOND
+    rows = await transaction.fetch(FIGURES, after=after)
     return OutboxFigures(*rows[0])
 
 
