@@ -20,7 +20,17 @@ def test_a_name_is_1_to_80_printable_characters(text: str) -> None:
     assert parse_name(text) == text.strip()
 
 
-@pytest.mark.parametrize("text", ["", "   ", "x" * 81, "a\nb", "a\x00b", "\u202eb", "\ud800"])
+@pytest.mark.parametrize(
+    ("text", "name"), [("می\u200cروم", "می\u200cروم"), ("Ada\xa0Shop\u3000", "Ada Shop")]
+)
+def test_a_name_may_be_of_any_script(text: str, name: str) -> None:
+    """Its spaces become plain ones, and what joins or separates letters stays."""
+    assert parse_name(text) == name
+
+
+@pytest.mark.parametrize(
+    "text", ["", "   ", "x" * 81, "a\nb", "a\x00b", "\u200cA", "\u202eb", "\ud800"]
+)
 def test_an_invalid_name_is_refused(text: str) -> None:
     """Empty, too long, or with a character that cannot be printed."""
     with pytest.raises(InvalidField) as refused:

@@ -51,9 +51,11 @@ def test_a_site_without_a_name_has_no_passkeys(portal_url: str) -> None:
 
 
 def test_a_name_is_short_and_printable() -> None:
-    """Space around it is removed."""
+    """Space around it is removed, and names of all scripts are accepted."""
     assert parse_name("  Ada's phone ") == "Ada's phone"
-    for wrong in ("", "  ", "a\nb", "a" * (NAME_CHARACTERS_MAX + 1)):
+    assert parse_name("می\u200cروم") == "می\u200cروم"
+    assert parse_name("Ada\xa0phone") == "Ada phone"
+    for wrong in ("", "  ", "a\nb", "\u200cA", "\u202egnp", "a" * (NAME_CHARACTERS_MAX + 1)):
         with pytest.raises(InvalidField):
             parse_name(wrong)
 

@@ -135,7 +135,7 @@ def test_identifiers(text: str) -> None:
     with contextlib.suppress(InvalidField), quickly():
         assert normalize_identifier(parse_email(text), param="to")
     with contextlib.suppress(InvalidField):
-        assert parse_name(text).isprintable()
+        assert re.sub("[\u200c\u200d]", "", parse_name(text)).isprintable()
     with contextlib.suppress(InvalidField):
         assert re.sub("[\u200c\u200d]", "", parse_display_name(text)).isprintable()
 

@@ -2,12 +2,12 @@
 
 import re
 from typing import Final
-from unicodedata import category
 
 import msgspec
 
 from ousel.kernel import account_numbers
 from ousel.kernel.errors import InvalidField
+from ousel.kernel.texts import parse_printable_name
 from ousel.ledger.refusals import AccountNotFound
 
 IDENTIFIER_CHARACTERS_MAX: Final = 255
@@ -17,8 +17,6 @@ RESERVED_USERNAMES: Final = frozenset({"admin", "help", "ousel", "root", "securi
 
 _USERNAME: Final = re.compile(r"[a-z0-9_]{3,30}", re.ASCII)
 _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f.]+(\.[^@\s\x00-\x1f\x7f.]+)+")
-_OTHER_SPACES: Final = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
-_JOINERS: Final = "\u200c\u200d"  # some scripts need them inside words
 
 
 class HolderEmail(msgspec.Struct, frozen=True):
@@ -78,21 +76,4 @@ def parse_email(text: str) -> str:
 
 def parse_display_name(text: str) -> str:
     """Return the display name without surrounding space, or raise InvalidField."""
-    name = _OTHER_SPACES.sub(" ", text).strip()  # some keyboards type other spaces
-    is_printable = all(each.isprintable() or _joins(name, at) for at, each in enumerate(name))
-    if not 1 <= len(name) <= DISPLAY_NAME_CHARACTERS_MAX or not is_printable:
-        raise InvalidField(
-            f"The display name must be 1 to {DISPLAY_NAME_CHARACTERS_MAX} printable characters.",
-            param="display_name",
-        )
-    return name
-
-
-def _joins(name: str, at: int) -> bool:
-    """Return whether this character joins or separates the letters beside it."""
-    return (
-        name[at] in _JOINERS
-        and 0 < at < len(name) - 1
-        and category(name[at - 1])[0] in "LM"  # a letter, or a mark on one
-        and category(name[at + 1])[0] == "L"
-    )
+    return parse_printable_name(text, DISPLAY_NAME_CHARACTERS_MAX, param="display_name")

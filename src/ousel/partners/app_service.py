@@ -7,6 +7,7 @@ from ousel.accounts import service as accounts
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import repeatable_id, tail_of_id
+from ousel.kernel.texts import isolated
 from ousel.partners import rules, service, store
 from ousel.partners.rules import ApiError, App, RepeatableRequest
 from ousel.partners.service import NewApp, own_app
@@ -99,8 +100,9 @@ class AppService:
 
         async def work(transaction: Transaction) -> None:
             app = await own_app(transaction, account_id, app_id)
-            await service.rename_app(transaction, app, name)
-            detail = f"{app.name} → {name.strip()}"
+            new_name = rules.parse_name(name)
+            await service.rename_app(transaction, app, new_name)
+            detail = f"{isolated(app.name)} → {isolated(new_name)}"
             await self._record(transaction, app, "app_renamed", detail, source)
 
         await self._database.write(work)

@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from ousel.kernel.errors import InvalidField
+from ousel.kernel.texts import parse_printable_name
 
 NAME_CHARACTERS_MAX: Final = 80
 URL_CHARACTERS_MAX: Final = 2_000
@@ -76,12 +77,7 @@ class RepeatableRequest(msgspec.Struct, frozen=True):
 
 def parse_name(text: str, *, param: str = "name") -> str:
     """Return an app's or key's name without surrounding space, or raise InvalidField."""
-    name = text.strip()
-    if not 1 <= len(name) <= NAME_CHARACTERS_MAX or not name.isprintable():
-        raise InvalidField(
-            f"The name must be 1 to {NAME_CHARACTERS_MAX} printable characters.", param=param
-        )
-    return name
+    return parse_printable_name(text, NAME_CHARACTERS_MAX, param=param)
 
 
 def parse_redirect_uri(text: str) -> str:

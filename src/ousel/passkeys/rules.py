@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ousel.kernel.errors import InvalidField
+from ousel.kernel.texts import parse_printable_name
 
 SITE_NAME: Final = "Ousel"
 PASSKEYS_MAX: Final = 20  # of one account
@@ -79,12 +79,7 @@ def relying_party_of(portal_url: str) -> RelyingParty | None:
 
 def parse_name(text: str) -> str:
     """Return a passkey's name without surrounding space, or raise InvalidField."""
-    name = text.strip()
-    if not 1 <= len(name) <= NAME_CHARACTERS_MAX or not name.isprintable():
-        raise InvalidField(
-            f"The name must be 1 to {NAME_CHARACTERS_MAX} printable characters.", param="name"
-        )
-    return name
+    return parse_printable_name(text, NAME_CHARACTERS_MAX, param="name")
 
 
 def user_handle(account_id: str) -> bytes:
