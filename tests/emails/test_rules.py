@@ -1,5 +1,6 @@
 """A code confirms an email once, in time, within five tries."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,12 @@ def test_only_the_right_code_in_time_confirms_an_email(
 def test_spaces_in_a_code_do_not_matter(code: str) -> None:
     """People copy them, and type them between groups of digits."""
     assert judge_code(confirmation_of(code), f" {code[:3]} {code[3:]}\n", 0) == "right"
+
+
+@pytest.mark.parametrize("typed", ["١٢٣٤٥٦", "۱۲۳۴۵۶", "\uff11\uff12\uff13 \uff14\uff15\uff16"])
+def test_a_code_may_be_typed_in_the_digits_of_any_script(typed: str) -> None:
+    """Some keyboards write Arabic, Persian or full-width digits."""
+    assert judge_code(confirmation_of("123456"), typed, 0) == "right"
 
 
 @given(text=st.text())

@@ -229,7 +229,7 @@ async def _visit_second_factor(states: PageStates) -> None:
     await again.sign_in("hedy")
     keep("code", await again.get("/login/code"), shows="Enter your code")
     wrong = await again.press("/login/code", "Continue", code="000000")
-    keep("code-wrong", wrong, shows=ALERT)
+    keep("code-wrong", wrong, shows='id="code-error"')
 
 
 async def _visit_sending(states: PageStates) -> None:

@@ -83,7 +83,38 @@ async def another_account(portal: Portal, visitor: Visitor, page: str) -> httpx2
     return await sign_in(portal, visitor, signed_out.headers["location"])
 
 
-@pytest.mark.parametrize("way", [sign_in, sign_up, sign_in_with_a_code, another_account])
+async def another_account_too_late(portal: Portal, visitor: Visitor, page: str) -> httpx2.Response:
+    """Choose another account on the consent page after a new password has ended the session."""
+    username, elsewhere = await new_person(portal)
+    first = await visitor.sign_in(username, page=page)
+    form = await visitor.form(first.headers["location"], "Use another account")
+    new_password = {"current_password": PASSWORD, "new_password": "a better horse battery"}
+    await elsewhere.press("/settings", "Change password", **new_password)
+    assert not await visitor.is_signed_in()
+    redirected = await visitor.post(form.action, form.fields)
+    return await sign_in(portal, visitor, redirected.headers["location"])
+
+
+async def begin_again(portal: Portal, visitor: Visitor, page: str) -> httpx2.Response:
+    """Begin again as somebody else, instead of entering a code."""
+    username, elsewhere = await new_person(portal)
+    await portal.turn_on_factor(elsewhere)
+    halfway = await visitor.sign_in(username, page=page)
+    code_page = await visitor.get(halfway.headers["location"])
+    return await sign_in(portal, visitor, _link(code_page.text, "Begin again"))
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        sign_in,
+        sign_up,
+        sign_in_with_a_code,
+        another_account,
+        another_account_too_late,
+        begin_again,
+    ],
+)
 async def test_the_request_survives_signing_in(portal: Portal, consent: Consent, way: Way) -> None:
     """Every parameter arrives, however the person signs in, and the code works."""
     verifier = "v" * 43

@@ -341,18 +341,26 @@ async def test_a_lost_key_leaves_recovery_codes(
     assert restarted.decrypt(grace, (await stored_secrets(raw_sql))[grace]) == shown
 
 
-async def test_a_damaged_file_leaves_recovery_codes(
+@pytest.mark.parametrize("fault", ["not set", "gone", "damaged", "without the new key"])
+async def test_a_server_with_an_unusable_file_accepts_recovery_codes(
     ada: Member,
     database: Database,
     attempts: AttemptCounter,
     notices: EventNotices,
     tmp_path: Path,
+    fault: str,
 ) -> None:
     """Codes of the app get a 503 meanwhile, and do not count as wrong, however many they are."""
     await ada.turn_on_factor()
-    (tmp_path / "secret").write_text("x")
-    secrets = FactorSecrets(database, SecretFile(tmp_path / "secret", may_create=True))
-    factors = SecondFactorService(database, ada.clock, ada.clock, attempts, notices, secrets)
+    own, copy = tmp_path / "secret", tmp_path / "copy"
+    if fault == "damaged":
+        copy.write_text("x")
+    elif fault == "without the new key":
+        copy.write_bytes(own.read_bytes())
+        await FactorSecrets(database, SecretFile(own, may_create=False)).rotate()
+    file = SecretFile(None if fault == "not set" else copy, may_create=False)
+    server = FactorSecrets(database, file)
+    factors = SecondFactorService(database, ada.clock, ada.clock, attempts, notices, server)
 
     for _ in range(CODE_LIMIT.failures + 1):
         with pytest.raises(SecretFileUnusable):

@@ -50,6 +50,16 @@ async def test_password_and_code_sign_in(factored: Member) -> None:
         await factored.sign_in.sign_in_with_code(half_open, factored.code(), HOME)
 
 
+@pytest.mark.parametrize("zero", ["\u0660", "\uff10"], ids=["Arabic", "full-width"])
+async def test_a_code_may_be_typed_in_the_digits_of_any_script(factored: Member, zero: str) -> None:
+    """Some keyboards write other digits than 0 to 9; recovery codes have digits too."""
+    typed = {ord("0") + digit: ord(zero) + digit for digit in range(10)}
+    for code in (factored.code(), factored.recovery_codes[0]):
+        half_open = await sign_in_without_code(factored)
+        signed_in = await factored.sign_in.sign_in_with_code(half_open, code.translate(typed), HOME)
+        assert await factored.find(signed_in.secret) is not None
+
+
 async def test_a_code_works_once(factored: Member, clock: ManualClock) -> None:
     """A code that was used is refused, though its time has not passed; the next one works."""
     code = factored.code()

@@ -135,7 +135,7 @@ async def test_everything_is_recorded_with_address_and_device(mailing: Portal) -
     details = {event.kind: event.detail for event in events}
     assert details["email_confirmed"] == "ada@example.com"
     assert details["email_changed"] == "new@ousel.test"
-    assert details["app_renamed"] == "Shop → Bookshop"
+    assert details["app_renamed"] == "\u2068Shop\u2069 → \u2068Bookshop\u2069"
     assert details["app_deleted"] == "Bookshop"
     assert details["redirect_uri_added"] == details["redirect_uri_removed"] == BACK
     assert details["origin_removed"] == "https://shop.example"

@@ -45,6 +45,21 @@ async def test_the_first_passkey_brings_recovery_codes(ada: Visitor, phone: Auth
     assert "also needs a passkey or a recovery code. 10 recovery codes are left." in settings
 
 
+async def test_a_first_passkey_that_is_sent_twice_says_how_to_get_recovery_codes(
+    ada: Visitor, phone: Authenticator
+) -> None:
+    """Whoever reloads the page of the codes, or never got it, learns what to do."""
+    form = await ada.form(LIST, "Add passkey")
+    asked = await ada.post(f"{LIST}/options", {"form_token": form.fields["form_token"]})
+    filled = form.fields | {"name": "Phone", "credential": phone.make(asked.json())}
+    assert "Recovery codes" in (await ada.send(form, filled)).text
+
+    again = await ada.send(form, filled)
+
+    assert again.status_code == 400
+    assert "recovery codes that you have not seen, remove it and add it again" in again.text
+
+
 async def test_the_name_is_suggested_and_checked(ada: Visitor, phone: Authenticator) -> None:
     """An invalid name is refused beside its field, when adding and when renaming."""
     form = await ada.form(LIST, "Add passkey")

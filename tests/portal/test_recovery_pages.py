@@ -55,6 +55,19 @@ async def test_a_forgotten_password_is_replaced_by_a_link(sandbox: Portal, grace
     assert "Send a link</button>" in again.text
 
 
+async def test_asking_for_a_link_keeps_the_page_that_asked(sandbox: Portal, grace: Visitor) -> None:
+    """Whoever signs in on the page that promises the link comes back to it."""
+    assert await grace.is_signed_in()
+    visitor = sandbox.visitor()
+    wanted = "/login?next=/activity%3Fdirection%3Din"
+    forgot = "/forgot?next=/activity%3Fdirection%3Din"
+    assert f'href="{forgot}">Forgot your password?' in (await visitor.get(wanted)).text
+    sent = await visitor.press(forgot, "Send a link", identifier="grace")
+    assert f'href="{wanted}">Sign in</a>' in (await visitor.get(sent.headers["location"])).text
+    entered = await visitor.sign_in("grace", page=wanted)
+    assert entered.headers["location"] == "/activity?direction=in"
+
+
 async def test_a_password_is_set_while_another_account_is_signed_in(
     sandbox: Portal, grace: Visitor
 ) -> None:

@@ -60,12 +60,16 @@ async def test_the_return_path_survives_a_wrong_password_and_the_code(
 async def test_a_form_sent_after_the_session_ended_comes_back_to_its_page(
     portal: Portal, ada: Visitor
 ) -> None:
-    """Signing in again leads to the page that had the form, not to an address without a page."""
+    """Signing in again leads to the page that had the form, not to an address without a page.
+
+    The page comes with its query, but without what had just been done.
+    """
     form = await ada.form("/settings", "Change password")
     portal.clock.advance(seconds=31 * 24 * 3600)
     for referrer, target in (
         ("http://ousel.test/settings?done=session", "%2Fsettings"),
         ("http://ousel.test/settings/password", "%2Fsettings"),
+        ("http://ousel.test/send?to=@grace&done=sent", "%2Fsend%3Fto%3D%40grace"),
         ("http://ousel.test/settings/passkeys/pk_1/rename?a=b", "%2Fsettings%2Fpasskeys%2Fpk_1"),
         ("http://ousel.test/nothing/here", "%2F"),
         ("http://evil.example/settings", "%2F"),
@@ -227,6 +231,18 @@ async def test_a_code_without_a_password_leads_back_to_sign_in(portal: Portal) -
     assert page.status_code == 400
     assert "begin again" in page.text
     assert "Email or username" in page.text
+
+
+async def test_a_wrong_code_is_told_at_its_field(portal: Portal, ada: Visitor) -> None:
+    """A screen reader reads the sentence with the field, which has the cursor."""
+    await portal.turn_on_factor(ada)
+    visitor = portal.visitor()
+    await visitor.sign_in("ada")
+    page = (await visitor.press("/login/code", "Continue", code="000000")).text
+    field = page.partition('<input id="code"')[2].partition(">")[0]
+    assert 'aria-describedby="code-error "' in field
+    assert 'aria-invalid="true" autofocus' in field
+    assert page.count("This code is not right.") == 1
 
 
 async def test_a_code_that_comes_too_late_leads_back_to_sign_in(portal: Portal) -> None:

@@ -6,6 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from ousel.kernel.ids import secret_hash
+from ousel.kernel.texts import with_ascii_digits
 
 CONFIRMATION_SECONDS: Final = 30 * 60
 CODE_DIGITS: Final = 6
@@ -45,5 +46,5 @@ def code_hash(account_id: str, code: str) -> str:
 
 
 def normalize_code(code: str) -> str:
-    """Return a code without the spaces that people type or copy."""
-    return "".join(code.split())
+    """Return a code in ASCII digits, without the spaces that people type or copy."""
+    return with_ascii_digits("".join(code.split()))

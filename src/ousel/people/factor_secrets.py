@@ -63,6 +63,13 @@ class FactorSecrets:
         _log.error("secret of a second factor is unreadable", account_id=account_id, key_id=key_id)
         return None
 
+    async def require_key(self, transaction: Transaction) -> str | None:
+        """Return the id of the key that encrypts, if there is one; refuse if the file lacks it."""
+        key_id = await deployment.secret_key_id(transaction)
+        if key_id is not None:
+            self._file.get(key_id)
+        return key_id
+
     async def prepare(self) -> None:
         """Encrypt the secrets that an older version has stored; refuse to start without the key.
 
@@ -70,9 +77,7 @@ class FactorSecrets:
         read, and the next start encrypts them.
         """
         self._file.check()
-        key_id = await self._database.read(deployment.secret_key_id)
-        if key_id is not None:
-            self._file.get(key_id)
+        key_id = await self._database.read(self.require_key)
 
         async def others(transaction: Transaction) -> list[tuple[str, str]]:
             return await factor_store.secrets_of_other_keys(transaction, key_id or "", "", 1)

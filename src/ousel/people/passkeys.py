@@ -9,6 +9,7 @@ from ousel.accounts import service as accounts
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
+from ousel.kernel.texts import isolated
 from ousel.passkeys import service as passkeys
 from ousel.passkeys.ceremony import BrowserAnswer, read_answer
 from ousel.passkeys.rules import Owner, Passkey, parse_name
@@ -51,6 +52,11 @@ class _AnsweredChallenge(msgspec.Struct, frozen=True):
 
 UNKNOWN: Final = _Refused("This passkey is not known here. It may have been removed.")
 OUTDATED: Final = _Refused("The password was changed in the meantime. Try again.")
+SENT_TWICE: Final = _Refused("This took too long, or was sent twice. Try again.")
+ADDED_BEFORE: Final = _Refused(
+    "This passkey has been added. If it brought recovery codes that you have not seen, remove it"
+    " and add it again: then you get new ones."
+)
 
 
 class PasskeyService:
@@ -102,7 +108,7 @@ class PasskeyService:
         """Add a passkey; return recovery codes if it is the account's first second factor."""
         name = parse_name(name)
         answer = _read(credential)
-        answered = await self._use_challenge(answer, account_id, source)
+        answered = await self._use_challenge(answer, account_id, source, is_new=True)
         checked = await self._passkeys.check_new(answer)
         if checked is None:
             raise PasskeyNotAccepted("The passkey was not accepted. Try again.")
@@ -127,7 +133,7 @@ class PasskeyService:
         async def work(transaction: Transaction) -> None:
             before = await _find(transaction, account_id, passkey_id)
             await passkeys.rename(transaction, account_id, passkey_id, new_name)
-            detail = f"{before.name} → {new_name}"
+            detail = f"{isolated(before.name)} → {isolated(new_name)}"
             await record_event(
                 transaction, account_id, "passkey_renamed", source, self._clock, detail
             )
@@ -216,7 +222,7 @@ class PasskeyService:
         )
 
     async def _use_challenge(
-        self, answer: BrowserAnswer, account_id: str, source: EventSource
+        self, answer: BrowserAnswer, account_id: str, source: EventSource, *, is_new: bool = False
     ) -> _AnsweredChallenge:
         """Use up the challenge, even if the answer is wrong; return its time, and the passkey.
 
@@ -224,18 +230,18 @@ class PasskeyService:
         transaction may wait for a thread.
         """
 
-        async def work(transaction: Transaction) -> _AnsweredChallenge | None:
+        async def work(transaction: Transaction) -> _AnsweredChallenge | _Refused:
             asked_at = await self._passkeys.use_challenge(
                 transaction, answer, account_id, source.browser
             )
-            if asked_at is None:
-                return None
             passkey = await passkeys.find_passkey_of_answer(transaction, answer, account_id)
+            if asked_at is None:
+                return ADDED_BEFORE if is_new and passkey is not None else SENT_TWICE
             return _AnsweredChallenge(asked_at, passkey)
 
         answered = await self._database.write(work)
-        if answered is None:
-            raise PasskeyNotAccepted("This took too long, or was sent twice. Try again.")
+        if isinstance(answered, _Refused):
+            raise PasskeyNotAccepted(answered.detail)
         return answered
 
 

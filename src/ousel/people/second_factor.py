@@ -13,6 +13,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField
 from ousel.kernel.ids import secret_hash
+from ousel.kernel.texts import with_ascii_digits
 from ousel.passkeys import service as passkeys
 from ousel.passkeys.service import has_passkey
 from ousel.people import factor_store, rules, store
@@ -223,7 +224,8 @@ class SecondFactorService:
         if factor is None:
             return None
         secret = self._secrets.decrypt(account_id, factor.secret)
-        if secret is None:  # its key is lost: only a recovery code can work
+        if secret is None:  # its key is lost, unless this server has the wrong file or none
+            await self._secrets.require_key(transaction)
             return None
         step = rules.matching_step(
             secret, _normalize_code(code), self._real_clock(), factor.last_step
@@ -241,5 +243,5 @@ def _new_recovery_code() -> str:
 
 
 def _normalize_code(code: str) -> str:
-    """Return the code without grouping and in lower case, for comparison."""
-    return code.replace(" ", "").replace("-", "").lower()
+    """Return the code in ASCII digits, without grouping and in lower case, for comparison."""
+    return with_ascii_digits(code.replace(" ", "").replace("-", "").lower())

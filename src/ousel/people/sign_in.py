@@ -147,7 +147,7 @@ class SignInService:
 
         signed_in = await self._second_factors.with_code(account_id, code, source, finish)
         if signed_in is None:
-            raise WrongCode("This code is not right. Each code works once.")
+            raise WrongCode("This code is not right. Each code works once.", param="code")
         return signed_in
 
     async def account_of_waiting_sign_in(self, secret: str) -> str:

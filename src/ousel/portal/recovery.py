@@ -7,6 +7,7 @@ from ousel.kernel.errors import InvalidField, Refusal
 from ousel.people.email_confirmation import NoMail
 from ousel.people.event_source import event_source
 from ousel.people.recovery import PATH, RecoveryService, ResetLinkEnded
+from ousel.portal.sign_in import next_of, with_next
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
@@ -40,7 +41,7 @@ class RecoveryPages:
         if not self._recovery.accepts_mail:
             raise NoMail("This server sends no mail. Ask its operator for a link.")
         await self._recovery.send_link(visit.form.get("identifier", ""), event_source(visit))
-        return see_other(f"{FORGOT}?done=sent")
+        return see_other(with_next(f"{FORGOT}?done=sent", next_of(visit)))
 
     async def show_link(self, visit: Visit) -> Answer:
         """Ask for a new password; opening the link changes nothing."""
@@ -74,7 +75,10 @@ class RecoveryPages:
         )
 
     def _request_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
-        accepts_mail = self._recovery.accepts_mail
         return self._pages.render(
-            "portal/forgot.html", visit, refusal=refusal, accepts_mail=accepts_mail
+            "portal/forgot.html",
+            visit,
+            refusal=refusal,
+            accepts_mail=self._recovery.accepts_mail,
+            next=next_of(visit),
         )

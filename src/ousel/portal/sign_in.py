@@ -61,7 +61,7 @@ class SignInPages:
             ),
             PageRoute(method="GET", path="/login/code", answer=self.show_code, for_everyone=True),
             PageRoute(method="POST", path="/login/code", answer=self.enter_code, for_everyone=True),
-            PageRoute(method="POST", path="/logout", answer=self.sign_out),
+            PageRoute(method="POST", path="/logout", answer=self.sign_out, for_everyone=True),
             *self._passkey_routes(),
         ]
 
@@ -106,7 +106,7 @@ class SignInPages:
         """Show the sign-in form."""
         has_new_password = visit.query.get("done") == "password"  # maybe of another account
         if visit.person is not None and not has_new_password:
-            return see_other(_next_of(visit))
+            return see_other(next_of(visit))
         return self._sign_in_page(visit)
 
     async def sign_in(self, visit: Visit) -> Answer:
@@ -124,7 +124,7 @@ class SignInPages:
     async def show_code(self, visit: Visit) -> Answer:
         """Ask for a code or a passkey, after the password."""
         if visit.person is not None:
-            return see_other(_next_of(visit))
+            return see_other(next_of(visit))
         return await self._code_page(visit)
 
     async def enter_code(self, visit: Visit) -> Answer:
@@ -158,11 +158,12 @@ class SignInPages:
 
     async def sign_out(self, visit: Visit) -> Answer:
         """End the session; the next sign-in leads to the page that the form names, or to HOME."""
-        person = visit.signed_in
-        await self._sign_in_service.sign_out(
-            person.account_id, person.session_hash, event_source(visit)
-        )
-        return see_other(_with_next("/login", _next_of(visit)), self._cookies.sign_out())
+        person = visit.person
+        if person is not None:  # else the session has ended before
+            await self._sign_in_service.sign_out(
+                person.account_id, person.session_hash, event_source(visit)
+            )
+        return see_other(with_next("/login", next_of(visit)), self._cookies.sign_out())
 
     async def _finish(self, visit: Visit, finish: FinishSignIn, field: str) -> Answer:
         """Finish signing in with what this field of the form contains."""
@@ -181,9 +182,9 @@ class SignInPages:
             self._cookies.sign_in(signed_in.secret, signed_in.seconds),
             self._cookies.remember_visitor(visit.visitor),
         )
-        target = _next_of(visit)
+        target = next_of(visit)
         if signed_in.stage == "awaits_code":
-            return see_other(_with_next("/login/code", target), *cookies)
+            return see_other(with_next("/login/code", target), *cookies)
         return see_other(target, *cookies)
 
     def _sign_up_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
@@ -202,14 +203,18 @@ class SignInPages:
     def _form(self, template: str, visit: Visit, refusal: Refusal | None, **more: Any) -> Answer:
         site = self._passkeys.site
         return self._pages.render(
-            template, visit, refusal=refusal, next=_next_of(visit), site=site, **more
+            template, visit, refusal=refusal, next=next_of(visit), site=site, **more
         )
 
 
-def _next_of(visit: Visit) -> str:
+def next_of(visit: Visit) -> str:
+    """Return the page to open after signing in: one of this site, or HOME."""
     target = visit.form.get("next") or visit.query.get("next") or HOME
     return local_path(target, HOME)
 
 
-def _with_next(path: str, target: str) -> str:
-    return path if target == HOME else f"{path}?next={quote(target, safe='')}"
+def with_next(address: str, target: str) -> str:
+    """Return the address of a page that leads to signing in, and then to the target."""
+    if target == HOME:
+        return address
+    return f"{address}{'&' if '?' in address else '?'}next={quote(target, safe='')}"

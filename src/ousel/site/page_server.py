@@ -171,10 +171,15 @@ class PageServer:
         return {self._origin, f"{urlsplit(self._origin).scheme}://{host}"}
 
     def _return_address(self, visit: Visit) -> str:
-        """Return the page to come back to after signing in: this one, or the one with the form."""
+        """Return the page to come back to after signing in: this one, or the one with the form.
+
+        The latter comes without `done`, which tells what has just been done.
+        """
         if visit.method != "POST":
             return visit.url
-        return (self._referring_page(visit) or "/").partition("?")[0]
+        path, _, query = (self._referring_page(visit) or "/").partition("?")
+        kept = "&".join(each for each in query.split("&") if not each.startswith("done="))
+        return f"{path}?{kept}" if kept else path
 
     def _referring_page(self, visit: Visit) -> str | None:
         """Return the page of this site whose form was sent, if the browser names it."""
