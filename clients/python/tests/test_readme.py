@@ -13,12 +13,13 @@ import pytest
 
 from clients.python.tests.test_connect import connected
 from ousel.kernel.clock import MICROS_PER_SECOND
-from ousel_client import RetryPolicy, ReturnNotTrusted
+from ousel_client import ApiError, Client, RetryPolicy, ReturnNotTrusted
 from ousel_client.clients import TIMEOUT_SECONDS
 from tests.support.clock import ManualClock
 from tests.support.seeded import REDIRECT_URI, SeededServer
 
 README = Path(__file__).parents[1] / "README.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 
 
 @pytest.fixture
@@ -37,14 +38,18 @@ def readme(
             module[name].close()
 
 
+def run(blocks: list[str], readme: dict[str, Any]) -> None:
+    """Run these blocks of the README, one after the other."""
+    for number, block in enumerate(blocks):
+        exec(compile(block, f"README.md, block {number + 1}", "exec"), readme)
+
+
 def test_the_readme_does_what_it_says(
     readme: dict[str, Any], sandbox: SeededServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every block runs: money moves, an open intent is finished, and a person connects."""
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 9
-    for number, block in enumerate(blocks):
-        exec(compile(block, f"README.md, block {number + 1}", "exec"), readme)
+    assert len(BLOCKS) == 9
+    run(BLOCKS, readme)
 
     printed = capsys.readouterr().out
     assert " 25.00 " in printed
@@ -74,6 +79,36 @@ def _an_open_intent_is_finished(readme: dict[str, Any]) -> None:
     readme["finish_open_intents"]()  # what was refused is not sent again
     ((refusal,),) = payouts.execute("SELECT outcome FROM payouts WHERE recipient = '@nobody'")
     assert refusal == "account_not_found"
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, "default backend - 404"),
+        (404, '{"error": "Not Found"}'),
+        (404, '{"code": "not_found"}'),
+        (400, ""),
+        (400, '{"code": "malformed_request"}'),
+    ],
+)
+def test_an_intent_stays_open_after_an_error_of_a_proxy_or_a_wrong_address(
+    readme: dict[str, Any], status: int, body: str
+) -> None:
+    """The first attempt, whose outcome was not stored, may have moved the money."""
+    run(BLOCKS[:2], readme)
+    payouts = readme["payouts"]
+    with payouts:
+        payouts.execute("UPDATE payouts SET outcome = NULL")
+    readme["client"].close()
+    elsewhere = httpx2.MockTransport(lambda _: httpx2.Response(status, text=body))
+    readme["client"] = Client(
+        "sk_test_1", base_url="https://pay.example.com/v1", transport=elsewhere
+    )
+
+    with pytest.raises(ApiError):
+        readme["finish_open_intents"]()
+
+    assert payouts.execute("SELECT outcome FROM payouts").fetchall() == [(None,)]
 
 
 def _a_person_connects(readme: dict[str, Any], sandbox: SeededServer) -> None:

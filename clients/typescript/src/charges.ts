@@ -19,7 +19,11 @@ export interface ChargeRequest {
 }
 
 export interface ChargeFilters {
+  /** The newest first, unless this says otherwise. */
+  readonly order?: "newest" | "oldest";
   readonly status?: Charge["status"];
+  /** RFC 3339, with a time zone. */
+  readonly status_changed_after?: string;
   readonly reference?: string;
   readonly pageSize?: number;
 }
@@ -71,7 +75,7 @@ export class Charges extends Resource {
     }
   }
 
-  /** Iterates over the matching charges, newest first. */
+  /** Iterates over the matching charges, the newest first unless `order` says otherwise. */
   list({ pageSize = 100, ...filters }: ChargeFilters = {}): AsyncGenerator<Charge> {
     return this.walk(charge, "/charges", { ...filters, limit: pageSize });
   }

@@ -122,7 +122,11 @@ async def test_the_examples_of_the_reference_run(
 async def test_the_readme_does_what_it_says(
     project: Path, sandbox: SeededServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every block runs: money moves, an open intent is finished, and a person connects."""
+    """Every block runs: money moves, an open intent is finished, and a person connects.
+
+    An intent stays open after an error that may come from a proxy or a wrong address. The paid
+    charge is among those that have changed since it was created.
+    """
     names: list[str] = []
 
     async def open_address(url: str) -> str:
@@ -138,8 +142,13 @@ async def test_the_readme_does_what_it_says(
 
     assert seen == {
         "isSame": True,
+        "open": {
+            "errors": ["404 ", "404 Not Found", "404 not_found", "400 ", "400 malformed_request"],
+            "files": ["crashed.json"],
+        },
         "isProven": True,
         "isFollowed": True,
+        "hasChanged": True,
         "greeting": f"{names[0]} has 12.50 OUSD.",
         "denied": "You did not connect your account.",
         "paid": "paid",
