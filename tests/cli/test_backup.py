@@ -381,7 +381,7 @@ def test_a_missing_database_is_not_backed_up(tmp_path: Path) -> None:
     """A mistyped path creates neither a backup nor a database."""
     ended = ousel("backup", str(tmp_path / "books.backup"), database=str(tmp_path / "slip.db"))
 
-    assert_fails(ended, f"{tmp_path / 'slip.db'}: run 'ousel migrate'")
+    assert_fails(ended, f"{tmp_path / 'slip.db'}: name another database")
     assert not list(tmp_path.iterdir())
 
 

@@ -181,7 +181,7 @@ def test_the_process_ends_with_the_exit_code(tmp_path: Path) -> None:
     """Installed as a program, it exits and writes just as it does inside these tests."""
     failed = ousel_process("account", "show", "@ada", database=str(tmp_path / "ousel.db"))
 
-    assert_fails(failed, "run 'ousel migrate'")
+    assert_fails(failed, "create this one with 'ousel migrate")
 
 
 @pytest.mark.slow
@@ -237,11 +237,14 @@ def test_letters_that_the_terminal_lacks_are_escaped(
 def test_an_old_schema_is_refused_and_the_cure_named(
     engines: Engines, engine: Engine, tmp_path: Path
 ) -> None:
-    """A command on a database without today's schema says to run 'ousel migrate'."""
+    """A command on a database without today's schema says to migrate that very database."""
     url = engines.empty_url(engine, tmp_path)
+    if engine == "sqlite":
+        Path(url).touch()
 
     for command in (("account", "list"), ("verify",), ("key", "list", "app_x")):
-        assert_fails(ousel(*command, database=url), "run 'ousel migrate'")
+        refused = ousel(*command, f"--database={url}", database=str(tmp_path / "other.db"))
+        assert_fails(refused, "run 'ousel migrate' with the same --database")
 
 
 @pytest.mark.parametrize(
@@ -262,11 +265,13 @@ def test_a_log_without_its_file_is_left_alone(command: tuple[str, ...], tmp_path
 
 
 def test_a_mistyped_path_creates_no_database(tmp_path: Path) -> None:
-    """The line says where it was looked for, and nothing is there afterwards."""
+    """The line says where it was looked for and how to name another database or create this one."""
     slip = str(tmp_path / "slip.db")
 
     for command in (CREATE, ("account", "list"), ("verify",), ("export", "-")):
-        assert_fails(ousel(*command, database=slip), f"no SQLite file {slip}: run 'ousel migrate'")
+        refused = ousel(*command, database=slip)
+        assert_fails(refused, f"no SQLite file {slip}: name another database with --database or")
+        assert_fails(refused, f"'ousel migrate --database {slip}'")
     assert_fails(ousel("restore", str(tmp_path / "none"), database=slip), "there is no backup")
 
     assert list(tmp_path.iterdir()) == []

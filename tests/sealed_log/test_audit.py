@@ -130,6 +130,22 @@ def test_a_checkpoint_of_another_key_is_no_evidence(auditor: Auditor) -> None:
     assert not auditor.evidence.exists()
 
 
+def test_an_audit_continues_with_both_keys_after_the_key_was_replaced(
+    auditor: Auditor, tmp_path: Path
+) -> None:
+    """With one key alone nothing is audited, and the message says what to do."""
+    first, second = LogInMemory(LEAVES[:5]), LogInMemory(LEAVES[:6])
+    auditor.audit(Published(first))
+    successor = SigningKey(ORIGIN, bytes(32))
+    continued = Published(second, sign_note(second.checkpoint().text, [successor]))
+    for one in (KEY.verifier, successor.verifier):
+        with pytest.raises(AuditFailed, match="give both: --key OLD --key NEW"):
+            Auditor([one], tmp_path / "state").audit(continued)
+
+    both = Auditor([KEY.verifier, successor.verifier], tmp_path / "state")
+    assert both.audit(continued).previous == first.checkpoint()
+
+
 def test_the_state_of_another_log_is_refused(auditor: Auditor, tmp_path: Path) -> None:
     auditor.audit(Published(LogInMemory(LEAVES[:5])))
     other = SigningKey("other.example.com/log", bytes(32))

@@ -46,7 +46,11 @@ def require_database(database: str | None) -> str:
     """
     url = settings(database).database_url
     if not database_may_exist(url):
-        fail(f"there is no SQLite file {sqlite_path(url)}: run 'ousel migrate' to create it")
+        path = sqlite_path(url)
+        fail(
+            f"there is no SQLite file {path}: name another database with --database or "
+            f"OUSEL_DATABASE_URL, or create this one with 'ousel migrate --database {path}'"
+        )
     return url
 
 
@@ -157,7 +161,10 @@ async def check_schema(database: Database, url: str) -> None:
     version = await schema_version(database, url)
     if not is_supported(version):
         found = f"the schema is at {version}" if version else "the database has no schema"
-        fail(f"{found}, but {SCHEMA_VERSION} is needed: run 'ousel migrate'")
+        fail(
+            f"{found}, but {SCHEMA_VERSION} is needed: run 'ousel migrate' with the same "
+            "--database or OUSEL_DATABASE_URL"
+        )
 
 
 async def check_empty(url: str, message: str) -> None:

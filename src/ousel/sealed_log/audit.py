@@ -97,7 +97,10 @@ class Auditor:
         try:
             checkpoint, opened = open_checkpoint(note, self._keys, self._witness_keys)
         except NoteRefused as error:
-            raise AuditFailed(f"{what} cannot be verified: {error}") from None
+            raise AuditFailed(
+                f"{what} cannot be verified: {error}; "
+                "if the key of the log was replaced, give both: --key OLD --key NEW"
+            ) from None
         return checkpoint, [each for each in opened.signatures if each.key in self._witness_keys]
 
     def _check(self, log: PublicLog, previous: Checkpoint | None, checkpoint: Checkpoint) -> None:
