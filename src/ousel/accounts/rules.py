@@ -29,6 +29,13 @@ class HolderEmail(msgspec.Struct, frozen=True):
 NO_EMAIL: Final = HolderEmail("", is_confirmed=False)
 
 
+class LockedHolder(msgspec.Struct, frozen=True):
+    """What an account's holder has now; nobody else changes it before the transaction ends."""
+
+    email: HolderEmail
+    password_hash: str | None
+
+
 def normalize_identifier(identifier: str, *, param: str) -> str:
     """Return the identifier as it is stored, or raise AccountNotFound if it is malformed."""
     if identifier.startswith("@"):

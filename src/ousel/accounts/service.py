@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from ousel.accounts import rules, store
-from ousel.accounts.rules import HolderEmail
+from ousel.accounts.rules import HolderEmail, LockedHolder
 from ousel.database.batching import SharedReads
 from ousel.database.port import Database, Transaction
 from ousel.kernel.account_numbers import SERIAL_MAX, account_number
@@ -148,7 +148,7 @@ class AccountService:
 
         async def work(transaction: Transaction) -> AccountWithEmail:
             account = await find_account(transaction, identifier, param="identifier")
-            email = await lock_email(transaction, account.id)
+            email = (await lock_holder(transaction, account.id)).email
             await confirm_email(transaction, account.id, email.address)
             return await _with_email(transaction, account)
 
@@ -237,7 +237,7 @@ async def confirm_email(transaction: Transaction, account_id: str, email: str) -
     Raises IdentifierInUse if the email names another account. Of several transactions that claim
     the same email at once, one succeeds.
     """
-    before = await store.lock_email(transaction, account_id)
+    before = (await store.lock_holder(transaction, account_id)).email
     if before.is_confirmed and before.address == email:
         return before
     try:
@@ -250,12 +250,9 @@ async def confirm_email(transaction: Transaction, account_id: str, email: str) -
     return before
 
 
-async def lock_email(transaction: Transaction, account_id: str) -> HolderEmail:
-    """Return the email of an account's holder, and lock the row until the transaction ends.
-
-    This also locks the hash of the password, which is in the same row.
-    """
-    return await store.lock_email(transaction, account_id)
+async def lock_holder(transaction: Transaction, account_id: str) -> LockedHolder:
+    """Make other transactions that change this person's sign-in, keys or apps wait for this one."""
+    return await store.lock_holder(transaction, account_id)
 
 
 async def wants_money_notices(transaction: Transaction, account_id: str) -> bool:
@@ -280,11 +277,6 @@ async def money_notice_emails(
 async def password_hash_of(transaction: Transaction, account_id: str) -> str | None:
     """Return the stored password hash of an account's holder, or None if there is none."""
     return await store.password_hash_of(transaction, account_id)
-
-
-async def lock_password_hash(transaction: Transaction, account_id: str) -> str | None:
-    """Return the stored password hash, and lock it until the transaction ends."""
-    return await store.lock_password_hash(transaction, account_id)
 
 
 async def set_password_hash(transaction: Transaction, account_id: str, password_hash: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Final
 
-from ousel.accounts.rules import NO_EMAIL, HolderEmail
+from ousel.accounts.rules import NO_EMAIL, HolderEmail, LockedHolder
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement
 
@@ -16,10 +16,10 @@ EMAIL_OF: Final = Statement(
     "the email of an account's holder",
     "SELECT email, email_unproven_since IS NULL FROM holders WHERE account_id = :account_id",
 )
-LOCK_EMAIL: Final = Statement(
-    "lock the email of an account's holder",
-    "SELECT email, email_unproven_since IS NULL FROM holders WHERE account_id = :account_id"
-    " FOR UPDATE",
+LOCK_HOLDER: Final = Statement(
+    "lock the row of an account's holder",
+    "SELECT email, email_unproven_since IS NULL, password_hash FROM holders"
+    " WHERE account_id = :account_id FOR UPDATE",
 )
 SET_CONFIRMED_EMAIL: Final = Statement(
     "change the email of an account's holder to one that is confirmed",
@@ -41,10 +41,6 @@ MONEY_NOTICE_EMAILS: Final = Statement(
 PASSWORD_HASH_OF: Final = Statement(
     "the password hash of an account's holder",
     "SELECT password_hash FROM holders WHERE account_id = :account_id",
-)
-LOCK_PASSWORD_HASH: Final = Statement(
-    "lock the password hash of an account's holder",
-    "SELECT password_hash FROM holders WHERE account_id = :account_id FOR UPDATE",
 )
 SET_PASSWORD_HASH: Final = Statement(
     "change the password of an account's holder",
@@ -87,10 +83,13 @@ async def email_of(transaction: Transaction, account_id: str) -> HolderEmail:
     return HolderEmail(rows[0][0], bool(rows[0][1])) if rows else NO_EMAIL
 
 
-async def lock_email(transaction: Transaction, account_id: str) -> HolderEmail:
-    """Return the email of an account's holder, and lock it until the transaction ends."""
-    rows = await transaction.fetch(LOCK_EMAIL, account_id=account_id)
-    return HolderEmail(rows[0][0], bool(rows[0][1])) if rows else NO_EMAIL
+async def lock_holder(transaction: Transaction, account_id: str) -> LockedHolder:
+    """Lock the row of an account's holder until the transaction ends, and return what it says."""
+    rows = await transaction.fetch(LOCK_HOLDER, account_id=account_id)
+    if not rows:
+        return LockedHolder(NO_EMAIL, None)
+    address, is_confirmed, password_hash = rows[0]
+    return LockedHolder(HolderEmail(address, bool(is_confirmed)), password_hash)
 
 
 async def set_confirmed_email(transaction: Transaction, account_id: str, email: str) -> None:
@@ -122,12 +121,6 @@ async def money_notice_emails(
 async def password_hash_of(transaction: Transaction, account_id: str) -> str | None:
     """Return the stored password hash of an account's holder, or None if there is none."""
     rows = await transaction.fetch(PASSWORD_HASH_OF, account_id=account_id)
-    return rows[0][0] if rows else None
-
-
-async def lock_password_hash(transaction: Transaction, account_id: str) -> str | None:
-    """Return the stored password hash, and lock it until the transaction ends."""
-    rows = await transaction.fetch(LOCK_PASSWORD_HASH, account_id=account_id)
     return rows[0][0] if rows else None
 
 

@@ -82,7 +82,7 @@ class AppService:
 
         async def work(transaction: Transaction) -> App:
             # Wait for a concurrent request of this person, which may be the same one.
-            await accounts.lock_password_hash(transaction, account_id)
+            await accounts.lock_holder(transaction, account_id)
             apps = await store.apps_of(transaction, account_id)
             for app in apps:
                 if tail_of_id(app.id) == tail_of_id(app_id):

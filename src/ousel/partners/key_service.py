@@ -171,7 +171,7 @@ class KeyService:
         """Return the app; check the second factor, and make other requests for keys wait."""
         app = await own_app(transaction, account_id, app_id)
         await self._check_second_factor(transaction, account_id)
-        await accounts.lock_password_hash(transaction, account_id)
+        await accounts.lock_holder(transaction, account_id)
         return app
 
     async def _find_repeated(

@@ -75,7 +75,7 @@ class OperatorService:
 
         async def work(transaction: Transaction) -> IssuedKey:
             owner = (await service.key_by_handle(transaction, handle)).account_id
-            await accounts.lock_password_hash(transaction, owner)  # as the portal does
+            await accounts.lock_holder(transaction, owner)  # as the portal does
             key = await service.key_by_handle(transaction, handle)
             secret = service.new_key_secret(await self._mode(transaction))
             issued = await service.rotate_key(

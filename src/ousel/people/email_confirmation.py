@@ -91,7 +91,7 @@ class EmailConfirmationService:
             self._require_mail()
             # A new password ends the confirmation that it finds. Without the lock it could miss the
             # one that is started here.
-            await accounts.lock_email(transaction, account_id)
+            await accounts.lock_holder(transaction, account_id)
             email = (await self._state(transaction, account_id)).to_confirm
             if email is None:
                 raise InvalidField("Your email is confirmed already.", param="email")

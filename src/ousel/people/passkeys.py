@@ -114,7 +114,7 @@ class PasskeyService:
             raise PasskeyNotAccepted("The passkey was not accepted. Try again.")
 
         async def work(transaction: Transaction) -> list[str]:
-            await accounts.lock_password_hash(transaction, account_id)
+            await accounts.lock_holder(transaction, account_id)
             if await store.has_new_password(transaction, account_id, answered.asked_at):
                 raise PasskeyNotAccepted(OUTDATED.detail)
             is_first = not await has_second_factor(transaction, account_id)
@@ -144,7 +144,7 @@ class PasskeyService:
         """Remove a passkey; with the last second factor, the recovery codes are removed too."""
 
         async def work(transaction: Transaction) -> None:
-            await accounts.lock_password_hash(transaction, account_id)
+            await accounts.lock_holder(transaction, account_id)
             removed = await _find(transaction, account_id, passkey_id)
             await passkeys.remove(transaction, account_id, passkey_id)
             await remove_useless_recovery_codes(transaction, account_id)
@@ -184,7 +184,7 @@ class PasskeyService:
             if passkey is None:
                 return UNKNOWN
             # A new password ends all sessions, and also those that were about to be opened.
-            await accounts.lock_password_hash(transaction, passkey.account_id)
+            await accounts.lock_holder(transaction, passkey.account_id)
             if await store.has_new_password(transaction, passkey.account_id, answered.asked_at):
                 return OUTDATED
             refused = await self._use(transaction, passkey, sign_count, source)

@@ -62,7 +62,7 @@ class PasswordCheck:
         attempt, account_id = compared.attempt, compared.account_id
         await self._attempts.count_attempt(transaction, attempt)
         # The password may have changed while it was compared; the lock rules out later changes.
-        current = await accounts.lock_password_hash(transaction, account_id)
+        current = (await accounts.lock_holder(transaction, account_id)).password_hash
         if not compared.is_right or current != compared.stored:
             await record_failed_sign_in(
                 transaction, account_id, "current password", attempt.source, self._clock

@@ -79,7 +79,7 @@ class RecoveryService:
             await self._attempts.count_mail_from(transaction, source)
             account_id = await _find_account_id(transaction, name) or rules.decoy_id(name)
             is_allowed = await self._attempts.count_reset(transaction, account_id, source)
-            email = await accounts.lock_email(transaction, account_id)
+            email = (await accounts.lock_holder(transaction, account_id)).email
             found = await accounts.accounts_by_id(transaction, [account_id])
             username = found[account_id].username if found else ""
             is_sent = is_allowed and email.is_confirmed
@@ -127,7 +127,7 @@ class RecoveryService:
                 return False
             account_id = link.account_id
             # Whatever else issues, uses or ends links of the account waits for this lock.
-            await accounts.lock_password_hash(transaction, account_id)
+            await accounts.lock_holder(transaction, account_id)
             if not await resets.use_link(transaction, link):
                 return False
             await replace_password(
@@ -167,7 +167,7 @@ class OperatorRecovery:
         """Return a link that sets a new password and removes all second factors."""
 
         async def work(transaction: Transaction) -> str:
-            await accounts.lock_password_hash(transaction, account.id)
+            await accounts.lock_holder(transaction, account.id)
             await resets.end_links(transaction, account.id)
             secret = await resets.issue_link(transaction, account.id, "operator", self._clock)
             await self._notices.record(transaction, account.id, "recovery_link_issued", BY_OPERATOR)

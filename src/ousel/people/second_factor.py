@@ -100,7 +100,7 @@ class SecondFactorService:
 
         async def work(transaction: Transaction) -> str | None:
             # Wait until no code is being checked: it belongs to the secret that is there now.
-            await accounts.lock_password_hash(transaction, account_id)
+            await accounts.lock_holder(transaction, account_id)
             if not await store.lock_session(transaction, account_id, session_hash):
                 return None
             if await has_authenticator_app(transaction, account_id):
@@ -181,7 +181,7 @@ class SecondFactorService:
         async def work(transaction: Transaction) -> Result | None:
             await self._attempts.count_attempt(transaction, attempt)
             # No secret is proposed, and no factor added or removed, until this transaction ends.
-            await accounts.lock_password_hash(transaction, account_id)
+            await accounts.lock_holder(transaction, account_id)
             use = self._use_one_time_code if is_first else self._use_code
             kind = await use(transaction, account_id, code)
             if kind is None:

@@ -121,7 +121,7 @@ class SignInService:
             await self._attempts.count_attempt(transaction, attempt)
             # The password may have changed while it was compared; the lock rules out later changes.
             # For a name that nobody has, the same statements run, so that time reveals nothing.
-            current = await accounts.lock_password_hash(transaction, account_id or "")
+            current = (await accounts.lock_holder(transaction, account_id or "")).password_hash
             if account_id is None:
                 await record_decoy(transaction, source)
                 return None
