@@ -2,16 +2,16 @@
 
 import asyncio
 import urllib.request
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from functools import partial
+from typing import Final
 
 import msgspec
 
 from ousel.charges import store as charges
 from ousel.charges.rules import ChargeTerms
 from ousel.charges.transitions import new_charge
-from ousel.database.addresses import database_at
-from ousel.database.port import Transaction
+from ousel.database.addresses import open_database
+from ousel.database.port import Result, Transaction, Work
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from ousel.kernel.ids import handle_of, new_secret, secret_hash
 from ousel.ledger.journal import entries_after
@@ -30,8 +30,6 @@ CHARGES: Final = 256
 PAYERS: Final = 64
 AMOUNT: Final = 10_000
 DAY_MICROS: Final = 24 * 3600 * MICROS_PER_SECOND
-
-Result = TypeVar("Result")
 
 
 class Fixtures(msgspec.Struct, frozen=True):
@@ -65,17 +63,13 @@ def create_fixtures(url: str, data: SampleData) -> Fixtures:
             sessions=sessions,
         )
 
-    return asyncio.run(_write(url, create))
+    return asyncio.run(_run(url, create))
 
 
 def payment_requests(url: str, data: SampleData, fixtures: Fixtures, count: int) -> list[bytes]:
     """Create this many charges, and return the requests that pay them on the checkout page."""
-
-    async def create(transaction: Transaction) -> list[str]:
-        [app] = await apps_of(transaction, data.partners[0].id)
-        return await _create_charges(transaction, data, app.id, count)
-
-    charge_ids = asyncio.run(_write(url, create))
+    create = partial(_create_charges, data=data, app_id=fixtures.app_id, count=count)
+    charge_ids = asyncio.run(_run(url, create))
     requests = []
     for number, charge_id in enumerate(charge_ids):
         session = fixtures.sessions[number % len(fixtures.sessions)]
@@ -103,7 +97,7 @@ def receipts(url: str, server: Server, data: SampleData) -> list[tuple[str, dict
 
     targets = [
         (f"/v1/transfers/{transfer_id}/receipt", {"Authorization": f"Bearer {key}"})
-        for transfer_id, key in zip(asyncio.run(_write(url, find)), data.keys, strict=True)
+        for transfer_id, key in zip(asyncio.run(_run(url, find)), data.keys, strict=True)
     ]
     for path, headers in targets:
         request = urllib.request.Request(
@@ -113,13 +107,9 @@ def receipts(url: str, server: Server, data: SampleData) -> list[tuple[str, dict
     return targets
 
 
-async def _write(url: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
-    database = database_at(url)
-    await database.open()
-    try:
+async def _run(url: str, work: Work[Result]) -> Result:
+    async with open_database(url) as database:
         return await database.write(work)
-    finally:
-        await database.close()
 
 
 async def _create_charges(

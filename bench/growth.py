@@ -17,7 +17,7 @@ import msgspec
 
 from bench.postgres import Postgres
 from bench.processes import peak_megabytes
-from ousel.database.addresses import database_at, is_postgres, sqlite_path
+from ousel.database.addresses import is_postgres, open_database, sqlite_path
 from ousel.kernel.clock import system_clock
 from ousel.ledger import journal
 from ousel.ledger.rules import Account, Entry, entry_hash
@@ -132,14 +132,10 @@ class History:
             _write_sqlite(self._url, rows, partners + recipients)
 
     async def _accounts(self) -> list[Account]:
-        database = database_at(self._url)
-        await database.open()
-        try:
+        async with open_database(self._url) as database:
             return await database.read(
                 lambda transaction: journal.accounts_after(transaction, "", 10**9)
             )
-        finally:
-            await database.close()
 
     @staticmethod
     def _entries(

@@ -28,7 +28,7 @@ class Target(msgspec.Struct, frozen=True):
     value: float
     relation: Relation
     bound: float
-    # Why we do not claim the bound; such a target is shown with its value, but does not fail.
+    # Why we do not claim the bound; such a target is listed apart.
     unclaimed_because: str = ""
 
     @property

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from ousel.database.addresses import database_at
-from ousel.database.port import Database, Transaction
+from ousel.database.addresses import open_database
+from ousel.database.port import Transaction
 from ousel.database.schema import migrate
 from ousel.database.statements import Table
 from ousel.kernel.account_numbers import account_number
@@ -49,7 +49,7 @@ class Verification(msgspec.Struct, frozen=True):
 def create_sample_data(database_url: str, partners: int, recipients: int) -> SampleData:
     """Migrate an empty database, open these numbers of accounts, and fund the partners."""
     asyncio.run(migrate(database_url))
-    return asyncio.run(_create(database_at(database_url), partners, recipients))
+    return asyncio.run(_create(database_url, partners, recipients))
 
 
 def verify_ledger(database_url: str) -> Verification:
@@ -63,27 +63,24 @@ def verify_ledger(database_url: str) -> Verification:
     return msgspec.json.decode(finished.stdout, type=Verification)
 
 
-async def _create(database: Database, partners_wanted: int, recipients_wanted: int) -> SampleData:
-    await database.open()
-    try:
-        partners = [_account(f"partner{index:06d}", index) for index in range(partners_wanted)]
-        recipients = [
-            _account(f"person{index:06d}", partners_wanted + index)
-            for index in range(recipients_wanted)
-        ]
+async def _create(url: str, partners_wanted: int, recipients_wanted: int) -> SampleData:
+    partners = [_account(f"partner{index:06d}", index) for index in range(partners_wanted)]
+    recipients = [
+        _account(f"person{index:06d}", partners_wanted + index)
+        for index in range(recipients_wanted)
+    ]
 
-        async def fill(transaction: Transaction) -> list[str]:
-            await _open_accounts(transaction, partners + recipients)
-            return [await _create_key(transaction, partner) for partner in partners]
+    async def fill(transaction: Transaction) -> list[str]:
+        await _open_accounts(transaction, partners + recipients)
+        return [await _create_key(transaction, partner) for partner in partners]
 
+    async with open_database(url) as database:
         keys = await database.write(fill)
         queue = PostingQueue(database, system_clock, queue_limit=len(partners))
         amount = min(AMOUNT_MICROS_MAX, BALANCE_MICROS_MAX // partners_wanted)
         funded = await asyncio.gather(*(queue.post(_funding(each, amount)) for each in partners))
-        assert all(isinstance(posted.outcome, Movement) for posted in funded)
-        return SampleData(partners, keys, [f"@{recipient.username}" for recipient in recipients])
-    finally:
-        await database.close()
+    assert all(isinstance(posted.outcome, Movement) for posted in funded)
+    return SampleData(partners, keys, [f"@{recipient.username}" for recipient in recipients])
 
 
 def _account(username: str, index: int) -> Account:
