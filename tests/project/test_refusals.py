@@ -1,6 +1,7 @@
 """Every refusal is named, explained and curable; and a client can look each one up."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,9 +9,10 @@ import pytest
 from ousel.api.openapi import refusals_of
 from ousel.api.route import Route
 from ousel.app.ousel import Ousel
-from ousel.kernel.errors import Refusal, all_refusals
+from ousel.kernel.errors import InvalidField, Refusal, all_refusals
 from ousel.kernel.settings import Settings
 
+ROOT = Path(__file__).parents[2]
 REFUSALS = tuple(dict.fromkeys(all_refusals()))
 OUTSIDE_OPERATIONS = {
     *("malformed_request", "head_too_large", "not_found", "method_not_allowed"),
@@ -90,3 +92,17 @@ def test_every_refusal_is_met_at_an_endpoint_or_deliberately_not() -> None:
 
     elsewhere = {refusal.code for refusal in REFUSALS if refusal not in documented}
     assert elsewhere == OUTSIDE_OPERATIONS | IN_OAUTHS_OWN_FORM | ON_PAGES
+
+
+@pytest.mark.parametrize("client", ["python", "typescript"])
+def test_the_examples_of_the_clients_name_every_refusal_of_a_transfer(client: str) -> None:
+    """What they do not name is sent again at every start of the partner's program."""
+    ousel = Ousel(Settings(database_url="unopened.db"))
+    [create] = [each for each in ousel.routes if getattr(each, "name", "") == "createTransfer"]
+    assert isinstance(create, Route)
+    refusals: list[type[Refusal]] = [*create.refusals, InvalidField]
+    final = {each.code for each in refusals if each.status in (400, 404)}
+    readme = (ROOT / "clients" / client / "README.md").read_text()
+    [listed] = re.findall(r"REFUSALS = \[(.*?)\]", readme, re.DOTALL)
+
+    assert set(re.findall(r'"(\w+)"', listed)) == final

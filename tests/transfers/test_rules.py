@@ -33,7 +33,7 @@ def test_an_amount_may_be_typed_as_pages_show_it(typed: str, micros: int) -> Non
 
 @pytest.mark.parametrize("typed", [*DECIMAL_COMMAS, "5,50 OUSD", "0,500 OUSD"])
 def test_a_decimal_comma_gets_the_advice_to_write_a_point(typed: str) -> None:
-    """No group of thousands follows a zero. Other texts get an example of a number."""
+    """A zero before the comma means decimals. Other wrong texts get an example of a number."""
     with pytest.raises(Refusal, match=r"point before the decimals, such as 5\.50"):
         parse_typed_amount(typed)
     with pytest.raises(Refusal, match=r"as a number, such as 25\.00"):

@@ -26,6 +26,7 @@ ADDRESS_CHARACTERS_MAX: Final = 100
 PAGE_SEGMENTS_MAX: Final = 8  # no page has an address with more
 DEVICE_CHARACTERS_MAX: Final = 300
 
+_IPV4_IN_IPV6: Final = "::ffff:"  # how a socket for both names the addresses of IPv4
 _WITH_PORT: Final = re.compile(r"([0-9.]+):[0-9]+|\[([^\]]+)\](?::[0-9]+)?")
 
 _log = EventLogger()
@@ -124,10 +125,10 @@ class PageServer:
     def _address_of(self, request: Request) -> str:
         """Return the visitor's IP address, which trusted proxies pass on in X-Forwarded-For."""
         forwarded = request.headers.get(b"x-forwarded-for")
-        if forwarded is None:
+        if forwarded is None and not request.ip_address.startswith(_IPV4_IN_IPV6):
             return request.ip_address
         address = _parse_address(request.ip_address)
-        hops = forwarded.decode("latin-1").split(",")
+        hops = (forwarded or b"").decode("latin-1").split(",")
         while hops and address is not None and self._is_proxy(address):
             hop = _parse_address(hops.pop().strip())
             if hop is None:  # the proxy has passed on no address
@@ -173,7 +174,7 @@ class PageServer:
     def _return_address(self, visit: Visit) -> str:
         """Return the page to come back to after signing in: this one, or the one with the form.
 
-        The latter comes without `done`, which tells what has just been done.
+        The page with the form keeps its query, except `done`, whose message would be out of date.
         """
         if visit.method != "POST":
             return visit.url

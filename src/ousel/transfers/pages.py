@@ -86,7 +86,10 @@ class SendPages:
         return see_other(f"{CONFIRMATION}?{urlencode(_signed_fields(visit, intent))}")
 
     async def show_confirmation(self, visit: Visit) -> Answer:
-        """Show who would get how much, by name; nothing has moved yet."""
+        """Show who would get how much, by name; nothing has moved yet.
+
+        If this person has sent it in an earlier session, lead to the receipt.
+        """
         intent = _verified_intent(visit, visit.query)
         if intent is None:
             return await self._receipt_if_sent(visit, visit.query) or _back_to_form(visit.query)
@@ -96,7 +99,7 @@ class SendPages:
         """Send the money once, and lead to the receipt, however often the form is sent."""
         intent = _verified_intent(visit, visit.form)
         if intent is None:
-            return await self._receipt_if_sent(visit, visit.form) or _back_to_form(visit.form)
+            return _back_to_form(visit.form)
         if self._needs_identity_check(visit, intent):
             receipt = await self._receipt_if_sent(visit, visit.form)
             if receipt is not None:
