@@ -59,7 +59,14 @@ class Charges(Resource[Driver]):
     @Operation
     def cancel(self, charge_id: str) -> Steps[Charge]:
         """Cancel the charge. Raises ChargeNotCancelable if it is already final."""
-        return self._cancel(charge_id)
+        path = _path(charge_id)
+        try:
+            return (yield from self._record(Charge, self._post(f"{path}/cancel")))
+        except ChargeNotCancelable as refusal:
+            # An earlier attempt may have canceled the charge although its answer was lost.
+            if not refusal.in_doubt or refusal.members.get("charge_status") != "canceled":
+                raise
+            return (yield from self._read(Charge, path))
 
     @ListOperation
     def list(
@@ -97,16 +104,6 @@ class Charges(Resource[Driver]):
             if any(getattr(original, name) != value for name, value in terms.items()):
                 raise
             return original
-
-    def _cancel(self, charge_id: str) -> Steps[Charge]:
-        path = _path(charge_id)
-        try:
-            return (yield from self._record(Charge, self._post(f"{path}/cancel")))
-        except ChargeNotCancelable as refusal:
-            # An earlier attempt may have canceled the charge although its answer was lost.
-            if not refusal.in_doubt or refusal.members.get("charge_status") != "canceled":
-                raise
-            return (yield from self._read(Charge, path))
 
 
 def _path(charge_id: str) -> str:

@@ -126,9 +126,7 @@ class Connect(Resource[Driver]):
     @Operation
     def revoke(self, token: str, *, client_id: str) -> Steps[None]:
         """Revoke a user token."""
-        return self._revoke(self._client_request("/oauth/revoke", client_id, token=token))
-
-    def _revoke(self, request: Request) -> Steps[None]:
+        request = self._client_request("/oauth/revoke", client_id, token=token)
         yield from self._record(_Revocation, request)
 
     def _client_request(self, path: str, client_id: str, **fields: Any) -> Request:

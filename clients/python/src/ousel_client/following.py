@@ -11,11 +11,17 @@ from typing import Final, Self
 
 from ousel_client.decoding import decode_page
 from ousel_client.drivers import AsyncDriver, SyncDriver
-from ousel_client.errors import ApiError, ConnectionFailed, ServerError, Throttled
+from ousel_client.errors import ConnectionFailed, OuselError, ServerError, Throttled
 from ousel_client.exchange import Request, Steps
 from ousel_client.operations import decode_answer
 from ousel_client.records import Page, Transfer
-from ousel_client.retrying import CallSettings, is_closed, log_retry, send_with_retries
+from ousel_client.retrying import (
+    CallSettings,
+    asked_seconds,
+    is_closed,
+    log_retry,
+    send_with_retries,
+)
 from ousel_client.waiting import HELD_SECONDS_MAX, PAUSES
 
 ORDER: Final = {"order": "oldest"}
@@ -84,10 +90,9 @@ class Position:
         answer = yield from send_with_retries(single, request, pause_seconds)
         return decode_answer(decode_page, Transfer, answer)
 
-    def _pause_after(self, error: Exception, failures: int) -> float:
+    def _pause_after(self, error: OuselError, failures: int) -> float:
         pause_seconds = self._settings.policy.delay_seconds(failures, self._settings.random_share())
-        asked_seconds = error.retry_after_seconds if isinstance(error, ApiError) else None
-        return pause_seconds + min(asked_seconds or 0.0, ASKED_SECONDS_MAX)
+        return pause_seconds + min(asked_seconds(error), ASKED_SECONDS_MAX)
 
 
 class Follow(Position):

@@ -66,9 +66,8 @@ def send_with_retries(
         error = _error(outcome)
         in_doubt = in_doubt or _is_in_doubt(outcome)
         error.in_doubt, error.attempts = in_doubt, attempt
-        asked_seconds = error.retry_after_seconds if isinstance(error, ApiError) else None
         delay_seconds = settings.policy.delay_seconds(attempt, settings.random_share())
-        delay_seconds += asked_seconds or 0.0
+        delay_seconds += asked_seconds(error)
         late = settings.seconds() - started_at + delay_seconds > settings.policy.seconds_max
         if late or attempt >= settings.policy.attempts_max or not _may_repeat(request, outcome):
             raise error
@@ -78,6 +77,11 @@ def send_with_retries(
 def is_closed(error: OuselError) -> bool:
     """Return whether the client is closed, so that no request can be sent any more."""
     return isinstance(error.__cause__, RuntimeError)
+
+
+def asked_seconds(error: OuselError | None) -> float:
+    """Return how many seconds the server asks to wait before the next attempt."""
+    return (error.retry_after_seconds if isinstance(error, ApiError) else None) or 0.0
 
 
 def log_retry(request: Request, error: OuselError, attempt: int, delay_seconds: float) -> None:

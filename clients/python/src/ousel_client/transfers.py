@@ -140,7 +140,14 @@ class Transfers(Resource[Driver]):
 
         Raises ReceiptNotReady if it is not sealed within ten seconds.
         """
-        return self._receipt(transfer_id)
+        request = replace(
+            self._get(f"/transfers/{segment(transfer_id)}/receipt"),
+            headers={"Prefer": f"wait={RECEIPT_SECONDS_MAX}"},
+            held_seconds=RECEIPT_SECONDS_MAX,
+        )
+        answer = yield from self._answer(request)
+        decode_answer(decode_record, ReceiptParts, answer)
+        return Receipt(answer.body)
 
     @Operation
     def find(self, *, idempotency_key: str) -> Steps[Transfer | None]:
@@ -194,16 +201,6 @@ class Transfers(Resource[Driver]):
             except OuselError as error:
                 raise_conflict_or_doubt(conflict, error)
             raise
-
-    def _receipt(self, transfer_id: str) -> Steps[Receipt]:
-        request = replace(
-            self._get(f"/transfers/{segment(transfer_id)}/receipt"),
-            headers={"Prefer": f"wait={RECEIPT_SECONDS_MAX}"},
-            held_seconds=RECEIPT_SECONDS_MAX,
-        )
-        answer = yield from self._answer(request)
-        decode_answer(decode_record, ReceiptParts, answer)
-        return Receipt(answer.body)
 
     def _find(self, idempotency_key: str) -> Steps[Transfer | None]:
         page_after = self._pages(Transfer, "/transfers", {"idempotency_key": idempotency_key})

@@ -4,20 +4,14 @@ from dataclasses import replace
 from typing import Final
 
 from ousel_client.decoding import decode_record
-from ousel_client.errors import (
-    ApiError,
-    ConnectionFailed,
-    OuselError,
-    ServerError,
-    Throttled,
-    WaitTimedOut,
-)
+from ousel_client.errors import ConnectionFailed, OuselError, ServerError, Throttled, WaitTimedOut
 from ousel_client.exchange import Request, Steps
 from ousel_client.operations import decode_answer
 from ousel_client.records import Charge
 from ousel_client.retrying import (
     CallSettings,
     RetryPolicy,
+    asked_seconds,
     is_closed,
     log_retry,
     send_with_retries,
@@ -79,6 +73,5 @@ def _pause_seconds(
 
     It is not shorter than the server asks for.
     """
-    asked_seconds = (error.retry_after_seconds if isinstance(error, ApiError) else None) or 0.0
     pause_seconds = PAUSES.delay_seconds(poll, 0.5 + settings.random_share() / 2)
-    return min(max(pause_seconds, asked_seconds), max(left_seconds, 0.0))
+    return min(max(pause_seconds, asked_seconds(error)), max(left_seconds, 0.0))
