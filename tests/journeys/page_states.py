@@ -131,7 +131,7 @@ async def _visit_signed_out(states: PageStates) -> None:
     short = await visitor.press(link, "Set password", new_password="short")
     keep("reset-wrong", short, shows='id="new_password-error"')
     keep("login-wrong", await visitor.sign_in("ada", WRONG_PASSWORD), shows=ALERT)
-    for _ in range(PAIR_LIMIT.failures):
+    for _ in range(PAIR_LIMIT.attempts_max):
         await visitor.sign_in("nobody_at_all", WRONG_PASSWORD)
     limited = await visitor.sign_in("nobody_at_all", WRONG_PASSWORD)
     keep("login-limited", limited, shows="Too many attempts")

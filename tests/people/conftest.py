@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from ousel.database.port import Database
-from ousel.emails.service import EmailConfirmations
+from ousel.emails.service import PendingConfirmations
 from ousel.kernel.settings import Settings
 from ousel.mail.outbox import Outbox
-from ousel.passkeys.service import Passkeys
+from ousel.passkeys.service import PasskeyChallenges
 from ousel.people.attempts import AttemptCounter
 from ousel.people.email_confirmation import EmailConfirmationService
 from ousel.people.factor_secrets import FactorSecrets
@@ -70,9 +70,9 @@ def notices(outbox: Outbox, clock: ManualClock) -> EventNotices:
 
 
 @pytest.fixture
-def email_confirmations(outbox: Outbox, clock: ManualClock) -> EmailConfirmations:
-    """The confirmations of emails in a fresh database."""
-    return EmailConfirmations(outbox, clock, "https://pay.example")
+def pending_confirmations(outbox: Outbox, clock: ManualClock) -> PendingConfirmations:
+    """The pending confirmations of emails in a fresh database."""
+    return PendingConfirmations(outbox, clock, "https://pay.example")
 
 
 @pytest.fixture
@@ -81,11 +81,11 @@ def sign_in(
     clock: ManualClock,
     attempts: AttemptCounter,
     second_factors: SecondFactorService,
-    email_confirmations: EmailConfirmations,
+    pending_confirmations: PendingConfirmations,
     notices: EventNotices,
 ) -> SignInService:
     """The sign-in service of a fresh database."""
-    return SignInService(database, clock, attempts, second_factors, email_confirmations, notices)
+    return SignInService(database, clock, attempts, second_factors, pending_confirmations, notices)
 
 
 @pytest.fixture
@@ -93,8 +93,8 @@ def passkeys(
     database: Database, clock: ManualClock, attempts: AttemptCounter, notices: EventNotices
 ) -> PasskeyService:
     """The passkeys of a fresh database, for https://pay.example."""
-    keys = Passkeys(clock, "https://pay.example")
-    return PasskeyService(database, clock, attempts, keys, notices)
+    challenges = PasskeyChallenges(clock, "https://pay.example")
+    return PasskeyService(database, clock, attempts, challenges, notices)
 
 
 @pytest.fixture
@@ -124,12 +124,12 @@ def people(
     clock: ManualClock,
     sign_in: SignInService,
     attempts: AttemptCounter,
-    email_confirmations: EmailConfirmations,
+    pending_confirmations: PendingConfirmations,
     outbox: Outbox,
 ) -> People:
     """The services on a fresh database."""
     emails = EmailConfirmationService(
-        database, clock, attempts, email_confirmations, sign_in.password_check
+        database, clock, attempts, pending_confirmations, sign_in.password_check
     )
     return People(database, clock, sign_in, emails, outbox)
 

@@ -17,7 +17,7 @@ from tests.support.visitor import PASSWORD
 
 HOME = EventSource("192.0.2.1", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")
 OFFICE = EventSource("198.51.100.7", "Mozilla/5.0 (Windows NT 10.0) Chrome/140.0 Safari/537.36")
-LAPTOP = EventSource("203.0.113.9", "Firefox", browser="the hash of the laptop's cookie")
+LAPTOP = EventSource("203.0.113.9", "Firefox", browser_hash="the hash of the laptop's cookie")
 
 
 class Member:
@@ -36,7 +36,7 @@ class Member:
         self.clock = clock
         self._sessions = SessionLookup(database, clock)
         self.account_id = ""
-        self.session = ""  # the hash of the first one
+        self.session_hash = ""  # of the first session
         self.factor_secret = ""
         self.recovery_codes: list[str] = []
 
@@ -45,7 +45,7 @@ class Member:
         holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
         signed_in = await self.sign_in.sign_up(holder, PASSWORD, HOME)
         person = await self.person(signed_in.secret)
-        self.account_id, self.session = person.account_id, person.session_hash
+        self.account_id, self.session_hash = person.account_id, person.session_hash
         await AccountService(self.database, self.clock).confirm_email("@ada")
         return signed_in
 
@@ -57,7 +57,7 @@ class Member:
 
     async def propose_factor(self) -> str:
         """Give the authenticator app its secret."""
-        proposed = await self.second_factors.propose(self.account_id, self.session)
+        proposed = await self.second_factors.propose(self.account_id, self.session_hash)
         assert proposed is not None
         self.factor_secret = proposed
         return proposed
@@ -84,7 +84,7 @@ class Member:
     async def source(self, session: NewSession, source: EventSource = HOME) -> EventSource:
         """Return where the requests of this session come from."""
         person = await self.person(session.secret)
-        return msgspec.structs.replace(source, session=person.session_hash)
+        return msgspec.structs.replace(source, session_hash=person.session_hash)
 
     async def events(self) -> list[AuditEvent]:
         """Return what happened to the account, newest first."""

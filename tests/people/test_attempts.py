@@ -15,9 +15,9 @@ from ousel.people.audit import EventSource
 from ousel.people.passwords import HASHES_PER_ADDRESS_MAX
 from ousel.people.rules import (
     ACCOUNT_LIMIT,
-    ADDRESS_LIMIT,
     BROWSER_LIMIT,
     CODE_LIMIT,
+    IP_ADDRESS_LIMIT,
     PAIR_LIMIT,
     SIGN_UP_LIMIT,
 )
@@ -44,7 +44,7 @@ async def test_ten_failures_block_an_account_for_an_address(
     ada: Member, clock: ManualClock
 ) -> None:
     """Even the right password is refused there, until the quarter of an hour is over."""
-    await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.failures)
+    await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.attempts_max)
     clock.advance(seconds=60)
     with pytest.raises(TooManyAttempts) as refused:
         await ada.sign_in.sign_in("ada", PASSWORD, HOME)
@@ -59,7 +59,7 @@ async def test_ten_failures_block_an_account_for_an_address(
 
 async def test_other_addresses_are_not_blocked(ada: Member) -> None:
     """Whoever guesses cannot lock the holder out."""
-    await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.failures)
+    await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.attempts_max)
     await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
 
 
@@ -68,7 +68,7 @@ async def test_spellings_of_a_name_are_counted_together(ada: Member) -> None:
     """An @ or a capital letter does not buy another ten guesses."""
     for name in ("ada", "@ada", " ADA", "@Ada "):
         await fail(ada.sign_in, name, HOME, 2)
-    await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.failures - 8)
+    await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.attempts_max - 8)
     with pytest.raises(TooManyAttempts):
         await ada.sign_in.sign_in("@ADA", PASSWORD, HOME)
 
@@ -77,7 +77,7 @@ async def test_the_names_of_an_account_are_counted_together(ada: Member) -> None
     """Its username and its email do not buy ten guesses each; nor does a change of its password."""
     await fail(ada.sign_in, "ada", HOME, 4)
     await fail(ada.sign_in, "ada@example.com", HOME, 4)
-    for _ in range(PAIR_LIMIT.failures - 8):
+    for _ in range(PAIR_LIMIT.attempts_max - 8):
         with pytest.raises(InvalidField):
             await ada.sign_in.change_password(ada.account_id, "wrong", "new horse battery", HOME)
     for name in ("ada", "Ada@Example.com"):
@@ -91,7 +91,7 @@ async def test_the_right_password_does_not_reset_the_count_of_wrong_codes(ada: M
     """Sending the right password again allows no further guesses at codes."""
     here = await ada.source(await ada.sign_in.sign_in("ada", PASSWORD, HOME))
     await ada.turn_on_factor()
-    for _ in range(PAIR_LIMIT.failures):
+    for _ in range(PAIR_LIMIT.attempts_max):
         owed = await ada.sign_in.sign_in("ada", PASSWORD, HOME)
         with pytest.raises(WrongCode):
             await ada.sign_in.sign_in_with_code(owed.secret, "000000", HOME)
@@ -107,7 +107,7 @@ async def test_a_limit_runs_the_same_queries_for_known_and_unknown_names(
     ada: Member, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once blocked, no password is compared, so the queries must not reveal who has an account."""
-    for number in range(ADDRESS_LIMIT.failures):
+    for number in range(IP_ADDRESS_LIMIT.attempts_max):
         await fail(ada.sign_in, f"nobody_{number}", HOME, 1)
     asked = record_statements(monkeypatch, database, "read")
     told = {}
@@ -121,14 +121,14 @@ async def test_a_limit_runs_the_same_queries_for_known_and_unknown_names(
 
 async def test_unknown_names_are_limited_as_known_ones(ada: Member) -> None:
     """The limit does not tell whether there is an account."""
-    await fail(ada.sign_in, "nobody", HOME, PAIR_LIMIT.failures)
+    await fail(ada.sign_in, "nobody", HOME, PAIR_LIMIT.attempts_max)
     with pytest.raises(TooManyAttempts):
         await ada.sign_in.sign_in("nobody", PASSWORD, HOME)
 
 
 async def test_fifty_failures_block_an_address(ada: Member) -> None:
     """Whoever tries many accounts from one address is stopped for all of them."""
-    for number in range(ADDRESS_LIMIT.failures):
+    for number in range(IP_ADDRESS_LIMIT.attempts_max):
         await fail(ada.sign_in, f"nobody_{number}", HOME, 1)
     with pytest.raises(TooManyAttempts):
         await ada.sign_in.sign_in("ada", PASSWORD, HOME)
@@ -138,7 +138,7 @@ async def test_fifty_failures_block_an_address(ada: Member) -> None:
 @pytest.mark.one_engine
 async def test_the_addresses_of_one_ipv6_customer_are_counted_together(ada: Member) -> None:
     """A provider gives each customer more addresses than there are guesses to be made."""
-    for number in range(ADDRESS_LIMIT.failures):
+    for number in range(IP_ADDRESS_LIMIT.attempts_max):
         await fail(ada.sign_in, f"nobody_{number}", EventSource(f"2001:db8::{number:x}", ""), 1)
     with pytest.raises(TooManyAttempts):
         await ada.sign_in.sign_in("ada", PASSWORD, EventSource("2001:db8::ffff:1", ""))
@@ -150,7 +150,7 @@ async def test_sign_ups_from_one_address_are_limited(ada: Member, clock: ManualC
     """Names that are taken count as well, which keeps them from being found out by the thousand."""
     grace = NewHolder(username="grace", email="grace@example.com", display_name="Grace")
     taken = msgspec.structs.replace(grace, username="ada")
-    for _ in range(SIGN_UP_LIMIT.failures - 1):
+    for _ in range(SIGN_UP_LIMIT.attempts_max - 1):
         with pytest.raises(IdentifierInUse):
             await ada.sign_in.sign_up(taken, PASSWORD, HOME)
     with pytest.raises(InvalidField):  # what cannot be a name costs nothing, and is not counted
@@ -169,7 +169,7 @@ async def test_two_hundred_failures_block_an_account(ada: Member) -> None:
     """Guesses at one account from many addresses are limited too."""
     addresses = [EventSource(f"198.51.100.{number}", "") for number in range(20)]
     for address in addresses:
-        await fail(ada.sign_in, "ada", address, ACCOUNT_LIMIT.failures // len(addresses))
+        await fail(ada.sign_in, "ada", address, ACCOUNT_LIMIT.attempts_max // len(addresses))
     with pytest.raises(TooManyAttempts):
         await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
 
@@ -180,7 +180,7 @@ async def test_strangers_do_not_lock_out_a_browser_that_signed_in_before(ada: Me
     await ada.sign_in.sign_in("ada", PASSWORD, LAPTOP)
     for number in range(20):
         source = EventSource(f"198.51.100.{number}", "")
-        await fail(ada.sign_in, "ada", source, ACCOUNT_LIMIT.failures // 20)
+        await fail(ada.sign_in, "ada", source, ACCOUNT_LIMIT.attempts_max // 20)
     with pytest.raises(TooManyAttempts):
         await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
 
@@ -199,7 +199,7 @@ async def test_thirty_wrong_codes_a_day_are_checked(
     for _ in range(GUESSES):
         checked += await guess_email_code(people, ada.account_id)
     await ada.turn_on_factor()
-    laptops = [EventSource("", "", browser=f"laptop {number}") for number in range(4)]
+    laptops = [EventSource("", "", browser_hash=f"laptop {number}") for number in range(4)]
     for laptop in laptops:
         await sign_in_with_code(ada, laptop)
     for number in range(GUESSES):
@@ -249,7 +249,7 @@ async def guess_email_code(people: People, account_id: str) -> bool:
 async def test_a_browser_that_signed_in_before_has_a_limit_of_its_own(ada: Member) -> None:
     """Somebody else at the same browser gets ten guesses, wherever they take it."""
     await ada.sign_in.sign_in("ada", PASSWORD, LAPTOP)
-    await fail(ada.sign_in, "ada", LAPTOP, BROWSER_LIMIT.failures)
+    await fail(ada.sign_in, "ada", LAPTOP, BROWSER_LIMIT.attempts_max)
 
     elsewhere = msgspec.structs.replace(LAPTOP, ip_address="192.0.2.77")
     with pytest.raises(TooManyAttempts):
@@ -262,10 +262,10 @@ async def test_a_browser_is_known_for_its_own_account_only(ada: Member) -> None:
     grace = NewHolder(username="grace", email="grace@example.com", display_name="Grace")
     await ada.sign_in.sign_up(grace, PASSWORD, LAPTOP)
     opened = await ada.sign_in.sign_in("ada", PASSWORD, LAPTOP)
-    source = msgspec.structs.replace(HOME, session=(await ada.source(opened)).session)
+    source = msgspec.structs.replace(HOME, session_hash=(await ada.source(opened)).session_hash)
     await ada.sign_in.change_password(ada.account_id, PASSWORD, "another horse battery", source)
 
-    await fail(ada.sign_in, "ada", LAPTOP, PAIR_LIMIT.failures)
+    await fail(ada.sign_in, "ada", LAPTOP, PAIR_LIMIT.attempts_max)
 
     same_address = msgspec.structs.replace(HOME, ip_address=LAPTOP.ip_address)
     with pytest.raises(TooManyAttempts):
@@ -275,16 +275,16 @@ async def test_a_browser_is_known_for_its_own_account_only(ada: Member) -> None:
 async def test_a_success_resets_the_failures_before_it(ada: Member) -> None:
     """After nine typing errors, the right password resets the count."""
     for _ in range(3):
-        await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.failures - 1)
+        await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.attempts_max - 1)
         await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
 
 @pytest.mark.one_engine
 async def test_a_success_does_not_reset_failures_of_others(ada: Member) -> None:
     """Whoever has an account of their own cannot clear their address by signing in to it."""
-    for number in range(ADDRESS_LIMIT.failures):
+    for number in range(IP_ADDRESS_LIMIT.attempts_max):
         await fail(ada.sign_in, f"nobody_{number}", HOME, 1)
-        if number < ADDRESS_LIMIT.failures - 1:
+        if number < IP_ADDRESS_LIMIT.attempts_max - 1:
             await ada.sign_in.sign_in("ada", PASSWORD, HOME)
     with pytest.raises(TooManyAttempts):
         await ada.sign_in.sign_in("ada", PASSWORD, HOME)
@@ -299,7 +299,7 @@ async def test_concurrent_attempts_are_each_counted(ada: Member) -> None:
     ]
     outcomes = await asyncio.gather(*attempts, return_exceptions=True)
     told = sum(isinstance(outcome, WrongPassword) for outcome in outcomes)
-    assert told <= PAIR_LIMIT.failures
+    assert told <= PAIR_LIMIT.attempts_max
     refused = sum(isinstance(outcome, TooManyAttempts) for outcome in outcomes)
     assert told + refused == HASHES_PER_ADDRESS_MAX
     with pytest.raises(TooManyAttempts):
@@ -308,7 +308,7 @@ async def test_concurrent_attempts_are_each_counted(ada: Member) -> None:
 
 async def test_wrong_current_passwords_are_limited_too(ada: Member) -> None:
     """Whoever finds a browser signed in cannot guess the password there."""
-    for _ in range(PAIR_LIMIT.failures):
+    for _ in range(PAIR_LIMIT.attempts_max):
         with pytest.raises(InvalidField):
             await ada.sign_in.change_password(ada.account_id, "wrong", "new horse battery", HOME)
     with pytest.raises(TooManyAttempts):
@@ -336,9 +336,9 @@ async def test_failures_are_swept_once_no_limit_counts_them(
     ada: Member, attempts: AttemptCounter, clock: ManualClock
 ) -> None:
     """Failures within a window stay; a day after it began, they are deleted."""
-    await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.failures)
+    await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.attempts_max)
     clock.advance(seconds=CODE_LIMIT.window_seconds)
-    await fail(ada.sign_in, "grace", OFFICE, PAIR_LIMIT.failures)
+    await fail(ada.sign_in, "grace", OFFICE, PAIR_LIMIT.attempts_max)
     assert await attempts.sweep() == 0
     clock.advance(seconds=1)
     assert await attempts.sweep() == 7  # those of the sign-up and of its mail among them

@@ -8,7 +8,7 @@ from ousel.accounts.service import AccountService, IdentifierInUse
 from ousel.accounts.verification import verify_identifiers
 from ousel.database.port import Database
 from ousel.emails.rules import CONFIRMATION_SECONDS, WRONG_CODES_MAX
-from ousel.emails.service import EmailConfirmations
+from ousel.emails.service import PendingConfirmations
 from ousel.kernel.errors import InvalidField
 from ousel.kernel.settings import Settings
 from ousel.ledger.queue import PostingQueue
@@ -262,7 +262,7 @@ async def test_a_mistyped_email_can_be_corrected(people: People) -> None:
 async def test_codes_are_limited_per_account(people: People) -> None:
     """Twenty wrong ones a day, however many messages are sent, and from any address."""
     ada = await people.sign_up("ada")
-    for number in range(EMAIL_CODE_LIMIT.failures):
+    for number in range(EMAIL_CODE_LIMIT.attempts_max):
         if number % WRONG_CODES_MAX == 0:
             await people.send(ada)
         with pytest.raises(InvalidField):
@@ -278,7 +278,7 @@ async def test_codes_are_limited_per_account(people: People) -> None:
 async def test_messages_are_limited_per_account_and_per_mailbox(people: People) -> None:
     """Whoever is over the limit can sign up, but no further message is sent."""
     ada = await people.sign_up("ada")
-    for _ in range(MAIL_ACCOUNT_LIMIT.failures - 1):
+    for _ in range(MAIL_ACCOUNT_LIMIT.attempts_max - 1):
         await people.send(ada)
     with pytest.raises(TooManyAttempts, match="messages were requested"):
         await people.send(ada)
@@ -286,7 +286,7 @@ async def test_messages_are_limited_per_account_and_per_mailbox(people: People) 
         await people.emails.change(ada, PASSWORD, "other@example.com", HOME)
 
     eve = await people.sign_up("eve")
-    assert len(await people.mail()) == MAIL_RECIPIENT_LIMIT.failures
+    assert len(await people.mail()) == MAIL_RECIPIENT_LIMIT.attempts_max
     assert (await people.emails.state(eve)).pending is None
     with pytest.raises(TooManyAttempts):
         await people.emails.send(eve, OFFICE)
@@ -294,7 +294,7 @@ async def test_messages_are_limited_per_account_and_per_mailbox(people: People) 
 
 async def test_links_that_do_not_work_are_limited_per_address(people: People) -> None:
     """A stranger cannot open or try them without end."""
-    for _ in range(LINK_LIMIT.failures // 2):
+    for _ in range(LINK_LIMIT.attempts_max // 2):
         for use in (people.emails.find_link, people.emails.confirm_with_link):
             with pytest.raises(EmailLinkEnded):
                 await use("ep_" + "0" * 40, OFFICE)
@@ -325,7 +325,7 @@ async def test_a_server_without_mail_says_so(
 ) -> None:
     """Nothing is written to the outbox; the operator can vouch for the email."""
     outbox = Outbox(database, clock, Settings())
-    confirmations = EmailConfirmations(outbox, clock, "https://pay.example")
+    confirmations = PendingConfirmations(outbox, clock, "https://pay.example")
     emails = EmailConfirmationService(
         database, clock, attempts, confirmations, sign_in.password_check
     )

@@ -336,7 +336,7 @@ async def test_a_lost_key_leaves_recovery_codes(
     factors = SecondFactorService(database, ada.clock, ada.clock, attempts, notices, restarted)
     assert not await factors.with_code(ada.account_id, ada.code(), HOME, _accept)
     await factors.remove(ada.account_id, ada.recovery_codes[0], HOME)
-    assert await factors.propose(ada.account_id, ada.session) != ada.factor_secret
+    assert await factors.propose(ada.account_id, ada.session_hash) != ada.factor_secret
     shown = await factors.propose(grace, session.hash)
     assert restarted.decrypt(grace, (await stored_secrets(raw_sql))[grace]) == shown
 
@@ -362,7 +362,7 @@ async def test_a_server_with_an_unusable_file_accepts_recovery_codes(
     server = FactorSecrets(database, file)
     factors = SecondFactorService(database, ada.clock, ada.clock, attempts, notices, server)
 
-    for _ in range(CODE_LIMIT.failures + 1):
+    for _ in range(CODE_LIMIT.attempts_max + 1):
         with pytest.raises(SecretFileUnusable):
             await factors.with_code(ada.account_id, ada.code(), HOME, _accept)
     assert await factors.with_code(ada.account_id, ada.recovery_codes[0], HOME, _accept)

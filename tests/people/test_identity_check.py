@@ -114,7 +114,7 @@ async def test_a_code_of_a_proposed_factor_does_not_count(
     with pytest.raises(IdentityCheckNeeded):
         await checks.check("code", ada.account_id, ada.code(), source)
     assert not await is_recent(ada, session)
-    assert not await ada.second_factors.is_on(ada.account_id)
+    assert not await ada.second_factors.has_authenticator_app(ada.account_id)
 
 
 async def test_with_a_second_factor_a_new_password_needs_a_recent_code_too(
@@ -146,7 +146,7 @@ async def test_guessing_passwords_is_limited(
     ada: Member, source: EventSource, checks: IdentityCheckService
 ) -> None:
     """Wrong ones count together with failed sign-ins; at the limit, the right one fails too."""
-    for _ in range(PAIR_LIMIT.failures):
+    for _ in range(PAIR_LIMIT.attempts_max):
         assert not await checks.check("password", ada.account_id, "wrong", source)
 
     with pytest.raises(TooManyAttempts):
@@ -160,7 +160,7 @@ async def test_guessing_codes_is_limited(
 ) -> None:
     """Wrong ones count together with those of signing in; at the limit, the right one fails too."""
     await ada.turn_on_factor()
-    for _ in range(PAIR_LIMIT.failures):
+    for _ in range(PAIR_LIMIT.attempts_max):
         assert not await checks.check("code", ada.account_id, "000000", source)
 
     with pytest.raises(TooManyAttempts):
@@ -176,7 +176,7 @@ async def test_a_session_that_has_ended_is_not_checked(
     """A code that arrives after the sign-out is right, but confirms nothing."""
     await ada.turn_on_factor()
     settings = AccountSettingsService(database, ada.clock)
-    await settings.end_session(ada.account_id, source.session, HOME)
+    await settings.end_session(ada.account_id, source.session_hash, HOME)
     assert not await checks.check("code", ada.account_id, ada.code(), source)
 
 

@@ -58,7 +58,7 @@ def sent(sender_id: str, to: str, amount: int, key: str | None = None) -> Postin
 
 async def test_a_sign_in_on_a_new_device_is_told_once(ada: Member, outbox: Outbox) -> None:
     """The browser is known from then on; the message names the device and its address."""
-    office = msgspec.structs.replace(OFFICE, browser="the hash of a cookie")
+    office = msgspec.structs.replace(OFFICE, browser_hash="the hash of a cookie")
     for _ in range(2):
         await ada.sign_in.sign_in("ada", PASSWORD, office)
     assert await subjects(outbox) == [SIGNED_IN]
@@ -183,12 +183,12 @@ async def test_an_account_gets_so_many_notices_of_money_a_day(
 ) -> None:
     """Nobody can flood a mailbox with transfers of a millionth; the money arrives all the same."""
     payer = await person(database, "payer", "100", clock)
-    for _ in range(NOTICE_LIMIT.failures + 2):
+    for _ in range(NOTICE_LIMIT.attempts_max + 2):
         await money_queue.post(sent(payer.id, "@ada", 1))
     result = await money_queue.post(sent(payer.id, "@ada", 1))
     assert isinstance(result.outcome, Movement)
-    assert result.outcome.credit.balance_after == NOTICE_LIMIT.failures + 3
-    assert len(await subjects(outbox)) == NOTICE_LIMIT.failures
+    assert result.outcome.credit.balance_after == NOTICE_LIMIT.attempts_max + 3
+    assert len(await subjects(outbox)) == NOTICE_LIMIT.attempts_max
     assert ada.account_id
 
 

@@ -108,4 +108,4 @@ async def test_a_recovery_code_does_not_turn_an_app_on(keyring: Keyring) -> None
     await member.propose_factor()
     with pytest.raises(InvalidField):
         await member.second_factors.confirm(member.account_id, codes[0], HOME)
-    assert not await member.second_factors.is_on(member.account_id)
+    assert not await member.second_factors.has_authenticator_app(member.account_id)

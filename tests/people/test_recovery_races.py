@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from ousel.emails.service import EmailConfirmations
+from ousel.emails.service import PendingConfirmations
 from ousel.kernel.errors import InvalidField
 from ousel.kernel.ids import secret_hash
 from ousel.passkeys.ceremony import BrowserAnswer
 from ousel.passkeys.rules import Passkey
-from ousel.passkeys.service import PasskeyNotAccepted, Passkeys
+from ousel.passkeys.service import PasskeyChallenges, PasskeyNotAccepted
 from ousel.people import factor_store
 from ousel.people.email_confirmation import EmailLinkEnded
 from tests.people.keyrings import Keyring
@@ -99,7 +99,7 @@ async def test_a_code_never_turns_on_the_secret_that_another_session_was_shown(
     await opening
     with pytest.raises(InvalidField, match="in another session of your account"):
         await confirming
-    assert not await ada.second_factors.is_on(ada.account_id)
+    assert not await ada.second_factors.has_authenticator_app(ada.account_id)
 
 
 @by_operator
@@ -126,15 +126,15 @@ async def test_a_passkey_sign_in_fails_if_a_recovery_overtakes_it(
     """The new password is set while the signature is being checked."""
     await keyring.add()
     link = await link_of(recovery, by_operator=by_operator)
-    check = Passkeys.check_signature
+    check = PasskeyChallenges.check_signature
 
     async def check_after_recovery(
-        keys: Passkeys, answer: BrowserAnswer, passkey: Passkey
+        challenges: PasskeyChallenges, answer: BrowserAnswer, passkey: Passkey
     ) -> int | None:
         await recovery.use(link)
-        return await check(keys, answer, passkey)
+        return await check(challenges, answer, passkey)
 
-    monkeypatch.setattr(Passkeys, "check_signature", check_after_recovery)
+    monkeypatch.setattr(PasskeyChallenges, "check_signature", check_after_recovery)
     with pytest.raises(PasskeyNotAccepted):
         await keyring.sign_in()
     assert "signed_in" not in [event.kind for event in await keyring.member.events()]
@@ -162,7 +162,7 @@ async def test_a_passkey_sign_in_begun_before_a_password_change_fails(
     """As a new password ends all other sessions, it also ends those that are being opened."""
     await keyring.add()
     person = await keyring.member.person(await keyring.sign_in())
-    office = msgspec.structs.replace(OFFICE, session=person.session_hash)
+    office = msgspec.structs.replace(OFFICE, session_hash=person.session_hash)
     signed = keyring.phone.sign(await keyring.entrance.options(HOME))
     clock.advance(seconds=1)
     await keyring.member.sign_in.change_password(person.account_id, PASSWORD, NEW_PASSWORD, office)
@@ -196,13 +196,13 @@ async def test_a_message_sent_again_during_a_recovery_does_not_keep_an_email_cha
     await people.confirm(ada)
     await people.emails.change(ada, PASSWORD, NEW_EMAIL, LAPTOP)
     recovery_link = await recovery.link()
-    pause, start = Pause(), EmailConfirmations.start
+    pause, start = Pause(), PendingConfirmations.start
 
     async def start_later(*arguments: Any) -> None:
         await pause.wait()
         await start(*arguments)
 
-    monkeypatch.setattr(EmailConfirmations, "start", start_later)
+    monkeypatch.setattr(PendingConfirmations, "start", start_later)
     sending = asyncio.create_task(people.send(ada))
     await pause.reached.wait()
     recovering = asyncio.create_task(recovery.use(recovery_link))
@@ -220,7 +220,7 @@ async def test_no_second_factor_is_proposed_after_a_recovery(
     """A request of a session that has ended gets no secret, though it was begun before."""
     await recovery.use(await recovery.link())
 
-    assert await ada.second_factors.propose(ada.account_id, ada.session) is None
+    assert await ada.second_factors.propose(ada.account_id, ada.session_hash) is None
 
 
 @postgres_only

@@ -142,7 +142,7 @@ async def test_wrong_answers_are_limited(keyring: Keyring) -> None:
     await keyring.sign_in(source=LAPTOP)
     phone = keyring.phone
     phone.origin = "https://evil.example"
-    for number in range(PASSKEY_LIMIT.failures):
+    for number in range(PASSKEY_LIMIT.attempts_max):
         with pytest.raises(PasskeyNotAccepted):
             await keyring.sign_in(source=EventSource(f"198.51.100.{number}", ""))
     phone.origin = "https://pay.example"

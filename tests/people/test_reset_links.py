@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ousel.database.port import Database
-from ousel.emails.service import EmailConfirmations
+from ousel.emails.service import PendingConfirmations
 from ousel.people.attempts import TooManyAttempts
 from ousel.people.recovery import ResetLinkEnded
 from ousel.people.retention import RetentionService
@@ -105,7 +105,7 @@ async def test_guessing_links_is_limited_by_address(ada: Member, recovery: Recov
     """Opening a wrong link counts like using it; a right one works from another address."""
     link = await recovery.link()
     wrong = f"rl_{'0' * 40}"
-    for _ in range(LINK_LIMIT.failures // 2):
+    for _ in range(LINK_LIMIT.attempts_max // 2):
         with pytest.raises(ResetLinkEnded):
             await recovery.service.find_link(wrong, HOME)
         with pytest.raises(ResetLinkEnded):
@@ -121,7 +121,7 @@ async def test_links_that_have_expired_are_deleted(
     recovery: Recovery,
     database: Database,
     clock: ManualClock,
-    email_confirmations: EmailConfirmations,
+    pending_confirmations: PendingConfirmations,
     raw_sql: RawSql,
 ) -> None:
     """Also those that nobody has got."""
@@ -129,7 +129,7 @@ async def test_links_that_have_expired_are_deleted(
     await recovery.ask("@nobody")
     await recovery.link()
     assert len(await raw_sql.run(LINKS)) == 2
-    retention = RetentionService(database, clock, email_confirmations)
+    retention = RetentionService(database, clock, pending_confirmations)
     clock.advance(seconds=LINK_SECONDS - 1)
     await retention.sweep()
     assert len(await raw_sql.run(LINKS)) == 1

@@ -4,7 +4,7 @@ import pytest
 
 from ousel.accounts.service import AccountService
 from ousel.database.port import Database
-from ousel.emails.service import EmailConfirmations
+from ousel.emails.service import PendingConfirmations
 from ousel.kernel.settings import Settings
 from ousel.mail.outbox import Outbox
 from ousel.people.attempts import AttemptCounter, TooManyAttempts
@@ -12,7 +12,7 @@ from ousel.people.audit import EventSource
 from ousel.people.notices import EventNotices
 from ousel.people.recovery import RecoveryService
 from ousel.people.retention import RetentionService
-from ousel.people.rules import MAIL_ADDRESS_LIMIT, RESET_LIMIT
+from ousel.people.rules import MAIL_IP_ADDRESS_LIMIT, RESET_LIMIT
 from ousel.people.sign_in import SignInService, WrongPassword
 from tests.people.mailboxes import EMAIL, People
 from tests.people.members import HOME, LAPTOP, OFFICE, Member
@@ -96,7 +96,7 @@ async def test_no_event_keeps_a_name_that_nobody_has(
     sign_in: SignInService,
     raw_sql: RawSql,
     clock: ManualClock,
-    email_confirmations: EmailConfirmations,
+    pending_confirmations: PendingConfirmations,
 ) -> None:
     """It may be a password that was typed into the wrong field."""
     with pytest.raises(WrongPassword):
@@ -104,7 +104,7 @@ async def test_no_event_keeps_a_name_that_nobody_has(
     [(account_id,)] = await raw_sql.run("SELECT account_id FROM audit_events")
     assert account_id == "none"
 
-    await RetentionService(database, clock, email_confirmations).sweep()
+    await RetentionService(database, clock, pending_confirmations).sweep()
 
     assert await raw_sql.run("SELECT account_id FROM audit_events") == []
 
@@ -117,26 +117,26 @@ async def test_ten_links_a_day_are_sent_for_an_account(
     A browser that the account knows has ten of its own, so strangers cannot use them up.
     """
     await ada.sign_in.sign_in("ada", PASSWORD, LAPTOP)
-    for number in range(RESET_LIMIT.failures + 5):
+    for number in range(RESET_LIMIT.attempts_max + 5):
         await recovery.ask(("ada", EMAIL)[number % 2], EventSource(f"198.51.100.{number}", ""))
     sent = await recovery.mail()
-    assert len(sent) == RESET_LIMIT.failures
+    assert len(sent) == RESET_LIMIT.attempts_max
     await recovery.service.find_link(sent[0], HOME)
 
     await recovery.ask(source=LAPTOP)
 
     sent = await recovery.mail()
-    assert len(sent) == RESET_LIMIT.failures + 1
+    assert len(sent) == RESET_LIMIT.attempts_max + 1
     clock.advance(seconds=RESET_LIMIT.window_seconds)
     await recovery.ask()
-    assert len(await recovery.mail()) == RESET_LIMIT.failures + 2
+    assert len(await recovery.mail()) == RESET_LIMIT.attempts_max + 2
 
 
 @pytest.mark.one_engine
 async def test_one_address_can_ask_for_so_many_links(ada: Member, recovery: Recovery) -> None:
     """Whether the accounts exist or not; another address is not affected."""
     assert ada.account_id
-    for number in range(MAIL_ADDRESS_LIMIT.failures):
+    for number in range(MAIL_IP_ADDRESS_LIMIT.attempts_max):
         await recovery.service.send_link(f"@nobody_{number % 30}", OFFICE)
     for name in ("@ada", "@nobody"):
         with pytest.raises(TooManyAttempts, match="Too many messages were requested"):

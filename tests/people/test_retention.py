@@ -1,7 +1,7 @@
 """Tables about people do not grow for ever, not even for accounts that nobody uses."""
 
 from ousel.database.port import Database
-from ousel.emails.service import EmailConfirmations
+from ousel.emails.service import PendingConfirmations
 from ousel.people.retention import AUDIT_DAYS, BROWSER_DAYS, RetentionService
 from ousel.people.rules import SESSION_SECONDS
 from tests.people.members import LAPTOP, Member
@@ -17,11 +17,11 @@ async def test_what_is_too_old_is_deleted(
     database: Database,
     clock: ManualClock,
     raw_sql: RawSql,
-    email_confirmations: EmailConfirmations,
+    pending_confirmations: PendingConfirmations,
 ) -> None:
     """Expired sessions and confirmations, unused browsers and events of years ago; nothing else."""
     await ada.sign_in.sign_in("ada", PASSWORD, LAPTOP)
-    retention = RetentionService(database, clock, email_confirmations)
+    retention = RetentionService(database, clock, pending_confirmations)
     assert await retention.sweep() == 0
     confirmations = "SELECT COUNT(*) FROM email_proofs"
     assert await raw_sql.run(confirmations) == [(1,)]

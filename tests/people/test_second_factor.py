@@ -107,7 +107,7 @@ async def test_a_code_must_follow_within_ten_minutes(factored: Member, clock: Ma
 async def test_guessing_codes_is_limited(factored: Member, clock: ManualClock) -> None:
     """After ten wrong codes from one address the right one is refused too, until a while later."""
     half_open = await sign_in_without_code(factored)
-    for _ in range(PAIR_LIMIT.failures):
+    for _ in range(PAIR_LIMIT.attempts_max):
         with pytest.raises(WrongCode):
             await factored.sign_in.sign_in_with_code(half_open, "000000", HOME)
     with pytest.raises(TooManyAttempts):
@@ -124,7 +124,7 @@ async def test_guessing_codes_from_many_addresses_is_limited(factored: Member) -
         await sign_in_without_code(factored), factored.code(), LAPTOP
     )
     half_open = await sign_in_without_code(factored)
-    for number in range(CODE_LIMIT.failures):
+    for number in range(CODE_LIMIT.attempts_max):
         with pytest.raises(WrongCode):
             await factored.sign_in.sign_in_with_code(
                 half_open, "000000", EventSource(f"198.51.100.{number}", "")
@@ -148,7 +148,7 @@ async def test_concurrent_codes_are_each_counted(factored: Member) -> None:
         return_exceptions=True,
     )
     tried = sum(isinstance(outcome, WrongCode) for outcome in outcomes)
-    assert tried <= PAIR_LIMIT.failures
+    assert tried <= PAIR_LIMIT.attempts_max
     assert tried + sum(isinstance(outcome, TooManyAttempts) for outcome in outcomes) == 40
 
 
@@ -167,11 +167,11 @@ async def test_a_code_of_a_secret_that_was_replaced_is_told_apart_from_a_wrong_o
 ) -> None:
     """Another session has opened the page since, and got a secret of its own."""
     await ada.propose_factor()
-    first = msgspec.structs.replace(HOME, session=ada.session)
+    first = msgspec.structs.replace(HOME, session_hash=ada.session_hash)
     with pytest.raises(InvalidField, match="not right"):
         await ada.second_factors.confirm(ada.account_id, "000000", first)
     phone = await ada.source(await ada.sign_in.sign_in("ada", PASSWORD, HOME))
-    await ada.second_factors.propose(ada.account_id, phone.session)
+    await ada.second_factors.propose(ada.account_id, phone.session_hash)
 
     with pytest.raises(InvalidField, match="in another session of your account"):
         await ada.second_factors.confirm(ada.account_id, ada.code(), first)

@@ -134,7 +134,7 @@ async def test_a_wrong_code_is_told_at_its_field(sandbox: Portal, grace: Visitor
 
 async def test_too_many_messages_are_refused_with_a_page(grace: Visitor) -> None:
     """It says how long to wait."""
-    for _ in range(MAIL_ACCOUNT_LIMIT.failures - 1):
+    for _ in range(MAIL_ACCOUNT_LIMIT.attempts_max - 1):
         assert (await grace.press("/verify-email", "Send a new message")).status_code == 303
     page = await grace.press("/verify-email", "Send a new message")
     assert (page.status_code, page.headers["retry-after"]) == (429, "86400")

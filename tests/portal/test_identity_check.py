@@ -196,7 +196,7 @@ async def test_guesses_on_the_page_are_limited(portal: Portal, ada: Visitor) -> 
     """They count together with failed sign-ins."""
     wait(portal)
     page = await ada.get("/settings/two-factor")
-    for _ in range(PAIR_LIMIT.failures):
+    for _ in range(PAIR_LIMIT.attempts_max):
         assert is_asked(await answer_with(ada, page, identity_password="wrong horse battery"))
     assert (await answer_with(ada, page, identity_password=PASSWORD)).status_code == 429
 

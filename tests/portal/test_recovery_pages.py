@@ -4,7 +4,7 @@ import pytest
 
 from ousel.accounts.service import AccountService
 from ousel.people.recovery import OperatorRecovery
-from ousel.people.rules import MAIL_ADDRESS_LIMIT
+from ousel.people.rules import MAIL_IP_ADDRESS_LIMIT
 from tests.support.mail import link_in
 from tests.support.portal import Portal
 from tests.support.visitor import PASSWORD, Visitor
@@ -151,8 +151,8 @@ async def test_too_many_requests_are_refused_with_a_page(
     sandbox: Portal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says how long to wait, and says the same to everybody."""
-    limit = MAIL_ADDRESS_LIMIT.__class__(2, MAIL_ADDRESS_LIMIT.window_seconds)
-    monkeypatch.setattr("ousel.people.attempts.MAIL_ADDRESS_LIMIT", limit)
+    limit = MAIL_IP_ADDRESS_LIMIT.__class__(2, MAIL_IP_ADDRESS_LIMIT.window_seconds)
+    monkeypatch.setattr("ousel.people.attempts.MAIL_IP_ADDRESS_LIMIT", limit)
     visitor = sandbox.visitor()
     for _ in range(2):
         sent = await visitor.press("/forgot", "Send a link", identifier="nobody")

@@ -175,7 +175,7 @@ async def test_advancing_a_sandbox_s_clock_allows_no_more_guesses(
     async with open_portal(database_url, sandbox=True) as portal:
         await portal.person("ada")
         guesser = portal.visitor("198.51.100.7")
-        for _ in range(PAIR_LIMIT.failures):
+        for _ in range(PAIR_LIMIT.attempts_max):
             await guesser.sign_in("ada", "wrong horse battery")
     await SandboxClock(database, system_clock).advance(PAIR_LIMIT.window_seconds)
     async with open_portal(database_url, sandbox=True) as later:

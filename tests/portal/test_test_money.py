@@ -58,7 +58,7 @@ async def test_test_money_is_limited(sandbox: Portal) -> None:
     """After the last allowed request, the next one is refused and moves nothing."""
     ada = await sandbox.person("ada")
     path = "/activity?next=//elsewhere.example"
-    answers = [await ada.press(path, BUTTON) for _ in range(TEST_MONEY_LIMIT.failures + 1)]
+    answers = [await ada.press(path, BUTTON) for _ in range(TEST_MONEY_LIMIT.attempts_max + 1)]
 
     assert {answer.headers["location"] for answer in answers[:-1]} == {"/activity"}
     assert answers[-1].status_code == 429

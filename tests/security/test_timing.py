@@ -17,7 +17,7 @@ from argon2 import PasswordHasher
 
 from ousel.accounts.service import NewHolder
 from ousel.database.port import Database
-from ousel.emails.service import EmailConfirmations
+from ousel.emails.service import PendingConfirmations
 from ousel.kernel.clock import system_clock
 from ousel.kernel.settings import Settings
 from ousel.mail.outbox import Outbox
@@ -156,7 +156,7 @@ async def sign_in_attempts(database: Database) -> SignInAttempts:
     notices = EventNotices(outbox, system_clock)
     secrets = FactorSecrets(database, SecretFile(None, may_create=False))
     factors = SecondFactorService(database, system_clock, system_clock, attempts, notices, secrets)
-    confirmations = EmailConfirmations(outbox, system_clock, "https://pay.example")
+    confirmations = PendingConfirmations(outbox, system_clock, "https://pay.example")
     sign_in = SignInService(database, system_clock, attempts, factors, confirmations, notices)
     holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
     await sign_in.sign_up(holder, PASSWORD, EventSource("192.0.2.1", "Firefox"))

@@ -5,7 +5,7 @@ from ousel.charges.checkout import CheckoutService
 from ousel.charges.payment import ChargePayments
 from ousel.charges.service import ChargeService
 from ousel.database.port import Database
-from ousel.emails.service import EmailConfirmations
+from ousel.emails.service import PendingConfirmations
 from ousel.kernel.clock import Clock
 from ousel.kernel.mail_servers import mail_server_at
 from ousel.kernel.settings import Settings
@@ -24,7 +24,7 @@ from ousel.partners.api_errors import ApiErrorLog
 from ousel.partners.app_service import AppService
 from ousel.partners.key_lookup import PartnerKeyLookup
 from ousel.partners.key_service import KeyService
-from ousel.passkeys.service import Passkeys
+from ousel.passkeys.service import PasskeyChallenges
 from ousel.people.account_settings import AccountSettingsService
 from ousel.people.attempts import AttemptCounter
 from ousel.people.email_confirmation import EmailConfirmationService
@@ -97,27 +97,27 @@ class Services:
     ) -> None:
         """Create and connect the services for signing in."""
         clock = self.clock
-        email_confirmations = EmailConfirmations(self.outbox, clock, settings.portal_url)
-        self.retention = RetentionService(database, real_clock, email_confirmations)
+        pending_confirmations = PendingConfirmations(self.outbox, clock, settings.portal_url)
+        self.retention = RetentionService(database, real_clock, pending_confirmations)
         factor_secrets = FactorSecrets(database, secret_file_of(settings))
         self.second_factors = SecondFactorService(
             database, clock, real_clock, self.attempts, notices, factor_secrets
         )
         self.sign_in = SignInService(
-            database, clock, self.attempts, self.second_factors, email_confirmations, notices
+            database, clock, self.attempts, self.second_factors, pending_confirmations, notices
         )
         self.recovery = RecoveryService(
             database, clock, self.attempts, self.outbox, notices, self.sign_in.passwords
         )
         self.passkeys = PasskeyService(
-            database, clock, self.attempts, Passkeys(clock, settings.portal_url), notices
+            database, clock, self.attempts, PasskeyChallenges(clock, settings.portal_url), notices
         )
         self.passkey_sign_in = PasskeySignInService(database, self.passkeys, self.sign_in)
         self.identity_checks = IdentityCheckService(
             database, clock, self.sign_in.password_check, self.second_factors, self.passkeys
         )
         self.emails = EmailConfirmationService(
-            database, clock, self.attempts, email_confirmations, self.sign_in.password_check
+            database, clock, self.attempts, pending_confirmations, self.sign_in.password_check
         )
         self.sessions = SessionLookup(database, clock)
         self.account_settings = AccountSettingsService(database, clock)

@@ -60,8 +60,8 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         return self.viewer is not None and self.viewer.id == self.merchant.id
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """The proof of a payment, for the payer or the recipient."""
+class PaymentSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What the receipt page of a payment shows to its payer or its recipient."""
 
     charge: Charge
     app_name: str
@@ -110,15 +110,15 @@ class CheckoutService:
 
         return await self._database.read(read)
 
-    async def receipt(self, charge: Charge, viewer_id: str) -> Receipt:
-        """Return the receipt of a paid charge; only its payer and its recipient have one."""
+    async def receipt(self, charge: Charge, viewer_id: str) -> PaymentSummary:
+        """Return what the receipt page shows; only the payer and the recipient have one."""
         if charge.paid_by is None or viewer_id not in {charge.paid_by, charge.account_id}:
             raise ReceiptNotFound
         payer_id = charge.paid_by
 
-        async def read(transaction: Transaction) -> Receipt:
+        async def read(transaction: Transaction) -> PaymentSummary:
             merchant = await accounts.account_by_id(transaction, charge.account_id)
-            return Receipt(
+            return PaymentSummary(
                 charge=charge,
                 app_name=_app_name(await find_app(transaction, charge.app_id), merchant),
                 merchant=merchant,
@@ -126,11 +126,11 @@ class CheckoutService:
                 entry=await _payment_entry(transaction, charge, viewer_id),
             )
 
-        receipt = await self._database.read(read)
-        parties = (receipt.payer, receipt.merchant)
+        summary = await self._database.read(read)
+        parties = (summary.payer, summary.merchant)
         own, other = parties if viewer_id == payer_id else parties[::-1]
         return msgspec.structs.replace(
-            receipt, fingerprint=await self._receipts.fingerprint(own, receipt.entry, other)
+            summary, fingerprint=await self._receipts.fingerprint(own, summary.entry, other)
         )
 
     async def merchant_entry(self, charge: Charge) -> Entry | None:

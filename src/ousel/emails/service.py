@@ -33,7 +33,7 @@ class EmailInUse(msgspec.Struct, frozen=True):
     email: str
 
 
-class WrongCode(msgspec.Struct, frozen=True):
+class WrongConfirmationCode(msgspec.Struct, frozen=True):
     """The code is not right."""
 
     codes_left: int
@@ -43,10 +43,10 @@ class NoValidConfirmation(msgspec.Struct, frozen=True):
     """The account has no pending confirmation that is still valid."""
 
 
-ConfirmationResult = EmailConfirmed | EmailInUse | WrongCode | NoValidConfirmation
+ConfirmationResult = EmailConfirmed | EmailInUse | WrongConfirmationCode | NoValidConfirmation
 
 
-class EmailConfirmations:
+class PendingConfirmations:
     """Starts confirmations by mail, and lets links and codes complete them."""
 
     def __init__(self, outbox: Outbox, clock: Clock, portal_url: str) -> None:
@@ -107,7 +107,7 @@ class EmailConfirmations:
             return NoValidConfirmation()
         if verdict == "wrong":
             await store.count_wrong_code(transaction, account_id)
-            return WrongCode(rules.WRONG_CODES_MAX - pending.wrong_codes - 1)
+            return WrongConfirmationCode(rules.WRONG_CODES_MAX - pending.wrong_codes - 1)
         return await self._complete(transaction, pending)
 
     async def use_link(self, transaction: Transaction, link: str) -> ConfirmationResult:

@@ -24,8 +24,8 @@ class PasskeyNotAccepted(Refusal):
     cure = "Try again, or sign in with a password."
 
 
-class Passkeys:
-    """Creates challenges, checks what browsers answer to them, and stores passkeys."""
+class PasskeyChallenges:
+    """Creates challenges, and checks what browsers answer to them."""
 
     def __init__(self, clock: Clock, portal_url: str) -> None:
         """Accept passkeys that are made for this portal."""
@@ -80,30 +80,6 @@ class Passkeys:
             ceremony.check_signature, answer, passkey, self._required_site()
         )
 
-    async def add(
-        self, transaction: Transaction, account_id: str, name: str, credential: NewCredential
-    ) -> None:
-        """Store a passkey; the caller has locked the account."""
-        if await store.passkeys_by_credential(transaction, credential.credential_id):
-            raise PasskeyNotAccepted("This passkey has been added before.")
-        if len(await store.passkeys_of(transaction, account_id)) >= rules.PASSKEYS_MAX:
-            raise PasskeyNotAccepted("There are too many passkeys: remove one first.")
-        passkey = Passkey(
-            account_id=account_id,
-            id=new_id("pk_", self._clock),
-            credential_id=credential.credential_id,
-            public_key=credential.public_key,
-            name=name,
-            sign_count=credential.sign_count,
-            created_at=self._clock(),
-            last_used_at=None,
-        )
-        await store.add_passkey(transaction, passkey)
-
-    async def record_use(self, transaction: Transaction, passkey: Passkey, sign_count: int) -> bool:
-        """Record a use; return False if the counter has not gone up, or the passkey was removed."""
-        return await store.use_passkey(transaction, passkey, sign_count, self._clock())
-
     async def _challenge(self, transaction: Transaction, account_id: str, browser: str) -> str:
         challenge = rules.base64url(secrets.token_bytes(CHALLENGE_BYTES))
         expires_at = self._clock() + rules.CHALLENGE_SECONDS * MICROS_PER_SECOND
@@ -147,6 +123,32 @@ async def is_stored(transaction: Transaction, passkey: Passkey) -> bool:
     """Return whether the account still has this passkey."""
     known = await store.passkeys_of(transaction, passkey.account_id)
     return passkey.id in {each.id for each in known}
+
+
+async def add(
+    transaction: Transaction, account_id: str, name: str, credential: NewCredential, clock: Clock
+) -> None:
+    """Store a passkey; the caller has locked the account."""
+    if await store.passkeys_by_credential(transaction, credential.credential_id):
+        raise PasskeyNotAccepted("This passkey has been added before.")
+    if len(await store.passkeys_of(transaction, account_id)) >= rules.PASSKEYS_MAX:
+        raise PasskeyNotAccepted("There are too many passkeys: remove one first.")
+    passkey = Passkey(
+        account_id=account_id,
+        id=new_id("pk_", clock),
+        credential_id=credential.credential_id,
+        public_key=credential.public_key,
+        name=name,
+        sign_count=credential.sign_count,
+        created_at=clock(),
+        last_used_at=None,
+    )
+    await store.add_passkey(transaction, passkey)
+
+
+async def record_use(transaction: Transaction, passkey: Passkey, sign_count: int, now: int) -> bool:
+    """Record a use; return False if the counter has not gone up, or the passkey was removed."""
+    return await store.use_passkey(transaction, passkey, sign_count, now)
 
 
 async def rename(transaction: Transaction, account_id: str, passkey_id: str, name: str) -> None:

@@ -13,7 +13,7 @@ from ousel.passkeys.rules import Passkey
 from ousel.passkeys.service import passkeys_of
 from ousel.people import factor_store, store
 from ousel.people.audit import EventSource, record_event
-from ousel.people.rules import AuditEvent, SecondFactor, Session
+from ousel.people.rules import AuditEvent, AuthenticatorApp, Session
 
 SESSIONS_SHOWN: Final = 100
 RECENT_EVENTS_SHOWN: Final = 5
@@ -26,7 +26,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     account: Account
     email: HolderEmail
     sessions: list[Session]
-    factor: SecondFactor | None
+    authenticator_app: AuthenticatorApp | None
     passkeys: list[Passkey]
     recovery_codes_left: int
     wants_money_notices: bool
@@ -40,7 +40,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def last_factor_is_passkey(self) -> bool:
         """Whether the only second factor is one passkey."""
-        has_app = self.factor is not None and self.factor.confirmed_at is not None
+        has_app = self.authenticator_app is not None and self.authenticator_app.is_confirmed
         return len(self.passkeys) == 1 and not has_app
 
 
@@ -62,7 +62,7 @@ class AccountSettingsService:
                 sessions=await store.sessions_of(
                     transaction, account_id, self._clock(), SESSIONS_SHOWN
                 ),
-                factor=await factor_store.second_factor_of(transaction, account_id),
+                authenticator_app=await factor_store.authenticator_app_of(transaction, account_id),
                 passkeys=await passkeys_of(transaction, account_id),
                 recovery_codes_left=await factor_store.recovery_codes_left(transaction, account_id),
                 wants_money_notices=await accounts.wants_money_notices(transaction, account_id),

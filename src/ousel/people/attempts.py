@@ -1,7 +1,8 @@
-"""Limits on failed sign-ins: by account, by IP address, and by both together.
+"""Limits on attempts: failed sign-ins above all, but also mail, sign-ups and others.
 
-A browser that has signed in to the account before has a limit of its own instead. So strangers who
-guess from many addresses lock themselves out, but not the account's holder.
+Failed sign-ins are limited by account, by IP address, and by both together. A browser that has
+signed in to the account before has a limit of its own instead. So strangers who guess from many
+addresses lock themselves out, but not the account's holder.
 
 At most 30 wrong codes can be tried on one account in a day: ten from browsers that the account
 knows, ten from all others, and ten codes by mail.
@@ -23,14 +24,14 @@ from ousel.kernel.errors import Refusal
 from ousel.people import store
 from ousel.people.audit import EventSource
 from ousel.people.rules import (
-    ADDRESS_LIMIT,
     ATTEMPT_LIMITS,
     BROWSER_LIMIT,
     CHALLENGE_LIMIT,
     EMAIL_CODE_LIMIT,
+    IP_ADDRESS_LIMIT,
     LINK_LIMIT,
     MAIL_ACCOUNT_LIMIT,
-    MAIL_ADDRESS_LIMIT,
+    MAIL_IP_ADDRESS_LIMIT,
     MAIL_RECIPIENT_LIMIT,
     NOTICE_LIMIT,
     PAIR_LIMIT,
@@ -70,7 +71,7 @@ class SignInAttempt(msgspec.Struct, frozen=True):
 
 
 class AttemptCounter:
-    """Counts failures in the database, so that all processes share one count."""
+    """Counts attempts of all kinds in the database, so that all processes share one count."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         """Count by the real clock, also in a sandbox, whose clock can be advanced."""
@@ -124,16 +125,16 @@ class AttemptCounter:
         limits = {
             f"mail of:{account_id}": MAIL_ACCOUNT_LIMIT,
             f"mail to:{_hashed_name(recipient)}": MAIL_RECIPIENT_LIMIT,
-            f"mail from:{counted_address(source.ip_address)}": MAIL_ADDRESS_LIMIT,
+            f"mail from:{counted_address(source.ip_address)}": MAIL_IP_ADDRESS_LIMIT,
         }
         await self._count(transaction, limits, "Too many messages were requested.")
 
     async def count_mail_from(self, transaction: Transaction, source: EventSource) -> None:
         """Count a message that an IP address asked for; refuse it if the limit is exceeded."""
-        limits = {f"mail from:{counted_address(source.ip_address)}": MAIL_ADDRESS_LIMIT}
+        limits = {f"mail from:{counted_address(source.ip_address)}": MAIL_IP_ADDRESS_LIMIT}
         await self._count(transaction, limits, "Too many messages were requested.")
 
-    async def count_reset(
+    async def may_send_reset(
         self, transaction: Transaction, account_id: str, source: EventSource
     ) -> bool:
         """Count a reset link by mail; return whether it is within the limit.
@@ -141,11 +142,11 @@ class AttemptCounter:
         Each browser that the account knows has a limit of its own, so that strangers cannot keep
         the holder from getting a link.
         """
-        is_known = await store.is_known_browser(transaction, account_id, source.browser)
-        asker = source.browser if is_known else ""
+        is_known = await store.is_known_browser(transaction, account_id, source.browser_hash)
+        asker = source.browser_hash if is_known else ""
         return await self._is_within(transaction, f"resets of:{account_id}:{asker}", RESET_LIMIT)
 
-    async def count_notice(self, transaction: Transaction, account_id: str) -> bool:
+    async def may_send_notice(self, transaction: Transaction, account_id: str) -> bool:
         """Count a notice about received money; return whether it is within the limit."""
         return await self._is_within(transaction, f"notices of:{account_id}", NOTICE_LIMIT)
 
@@ -178,7 +179,7 @@ class AttemptCounter:
             await store.forget_failures(transaction, subject)
 
     async def sweep(self) -> int:
-        """Delete failures that no limit counts any more; return how many subjects had any."""
+        """Delete attempts that no limit counts any more; return how many subjects had any."""
         longest = max(limit.window_seconds for limit in ATTEMPT_LIMITS)
         before = self._clock() - longest * MICROS_PER_SECOND
         return await self._database.write(
@@ -205,7 +206,7 @@ class AttemptCounter:
 
     def _check_limit(self, limit: AttemptLimit, count: int, since: int, reason: str) -> None:
         micros_left = since + limit.window_seconds * MICROS_PER_SECOND - self._clock()
-        if count > limit.failures and micros_left > 0:
+        if count > limit.attempts_max and micros_left > 0:
             seconds = ceil(micros_left / MICROS_PER_SECOND)
             raise TooManyAttempts(
                 f"{reason} Try again in {_duration_text(seconds)}.",
@@ -215,14 +216,16 @@ class AttemptCounter:
 
 async def _limits(transaction: Transaction, attempt: SignInAttempt) -> dict[str, AttemptLimit]:
     """Return the limits that count this attempt, by subject."""
-    if await store.is_known_browser(transaction, attempt.account_id or "", attempt.source.browser):
+    if await store.is_known_browser(
+        transaction, attempt.account_id or "", attempt.source.browser_hash
+    ):
         limits = {_browser_subject(attempt): BROWSER_LIMIT}
         if attempt.known_browsers is not None:
             limits[f"known browsers:{_hashed_name(attempt.subject)}"] = attempt.known_browsers
         return limits
     return {
         _pair_subject(attempt): PAIR_LIMIT,
-        f"address:{counted_address(attempt.source.ip_address)}": ADDRESS_LIMIT,
+        f"address:{counted_address(attempt.source.ip_address)}": IP_ADDRESS_LIMIT,
         f"account:{_hashed_name(attempt.subject)}": attempt.everywhere,
     }
 
@@ -236,7 +239,7 @@ def _pair_subject(attempt: SignInAttempt) -> str:
 
 
 def _browser_subject(attempt: SignInAttempt) -> str:
-    return f"browser:{_hashed_name(attempt.subject)}:{attempt.source.browser}"
+    return f"browser:{_hashed_name(attempt.subject)}:{attempt.source.browser_hash}"
 
 
 def _hashed_name(name: str) -> str:

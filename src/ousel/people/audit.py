@@ -49,8 +49,8 @@ class EventSource(msgspec.Struct, frozen=True):
 
     ip_address: str
     device: str
-    browser: str = ""  # the hash of a secret that only this browser has
-    session: str = ""  # the hash of the session, if the person is signed in
+    browser_hash: str = ""  # of a secret that only this browser has
+    session_hash: str = ""  # empty if nobody is signed in
     by_operator: bool = False  # a separate field, because a request could forge a device
 
 

@@ -9,11 +9,11 @@ from ousel.database.port import Database, Transaction
 from ousel.emails.rules import PendingConfirmation
 from ousel.emails.service import (
     ConfirmationResult,
-    EmailConfirmations,
     EmailConfirmed,
     EmailInUse,
     NoValidConfirmation,
-    WrongCode,
+    PendingConfirmations,
+    WrongConfirmationCode,
 )
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField, Refusal
@@ -70,7 +70,7 @@ class EmailConfirmationService:
         database: Database,
         clock: Clock,
         attempts: AttemptCounter,
-        confirmations: EmailConfirmations,
+        confirmations: PendingConfirmations,
         password_check: PasswordCheck,
     ) -> None:
         """Work on this database."""
@@ -130,18 +130,18 @@ class EmailConfirmationService:
         async def work(transaction: Transaction) -> ConfirmationResult:
             await self._attempts.count_email_code(transaction, account_id)
             result = await self._confirmations.use_code(transaction, account_id, code)
-            if not isinstance(result, WrongCode):
+            if not isinstance(result, WrongConfirmationCode):
                 await self._attempts.uncount_email_code(transaction, account_id)
             await self._record(transaction, result, source)
             return result
 
         match await self._database.write(work):
-            case WrongCode(codes_left=0):
+            case WrongConfirmationCode(codes_left=0):
                 raise InvalidField(
                     "This code is not right, and was the last try. Ask for a new message.",
                     param="code",
                 )
-            case WrongCode(codes_left=left):
+            case WrongConfirmationCode(codes_left=left):
                 raise InvalidField(f"This code is not right. Tries left: {left}.", param="code")
             case NoValidConfirmation():
                 raise InvalidField(

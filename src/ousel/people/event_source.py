@@ -7,5 +7,5 @@ from ousel.site.visits import Visit
 
 def event_source(visit: Visit) -> EventSource:
     """Return where a visit comes from, for the audit record."""
-    session = "" if visit.person is None else visit.person.session_hash
-    return EventSource(visit.ip_address, visit.device, secret_hash(visit.visitor), session)
+    session_hash = "" if visit.person is None else visit.person.session_hash
+    return EventSource(visit.ip_address, visit.device, secret_hash(visit.visitor), session_hash)

@@ -5,7 +5,7 @@ from typing import Final
 
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
-from ousel.people.rules import SecondFactor
+from ousel.people.rules import AuthenticatorApp
 
 RECOVERY_CODES: Final = Table(
     "recovery_codes", key=("account_id text", "hash text"), columns=("used_at bigint",)
@@ -62,10 +62,12 @@ COUNT_UNUSED_RECOVERY_CODES: Final = Statement(
 )
 
 
-async def second_factor_of(transaction: Transaction, account_id: str) -> SecondFactor | None:
-    """Return the account's second factor, confirmed or proposed."""
+async def authenticator_app_of(
+    transaction: Transaction, account_id: str
+) -> AuthenticatorApp | None:
+    """Return the account's authenticator app, confirmed or proposed."""
     rows = await transaction.fetch(FACTOR_OF, account_id=account_id)
-    return SecondFactor(*rows[0]) if rows else None
+    return AuthenticatorApp(*rows[0]) if rows else None
 
 
 async def propose_factor(
@@ -110,7 +112,7 @@ async def use_step(transaction: Transaction, account_id: str, step: int, now: in
 
 
 async def remove_factor(transaction: Transaction, account_id: str) -> None:
-    """Remove the second factor."""
+    """Remove the authenticator app."""
     await transaction.execute(DELETE_FACTOR, account_id=account_id)
 
 

@@ -83,7 +83,7 @@ class IdentityCheckService:
     async def _check_code(self, account_id: str, code: str, source: EventSource) -> bool:
         async def record(transaction: Transaction) -> bool:
             return await store.record_identity_check(
-                transaction, account_id, source.session, self._clock()
+                transaction, account_id, source.session_hash, self._clock()
             )
 
         return bool(await self._second_factors.with_code(account_id, code, source, record))
@@ -91,7 +91,7 @@ class IdentityCheckService:
     async def _check_passkey(self, account_id: str, credential: str, source: EventSource) -> bool:
         async def record(transaction: Transaction, _: Passkey) -> bool:
             return await store.record_identity_check(
-                transaction, account_id, source.session, self._clock()
+                transaction, account_id, source.session_hash, self._clock()
             )
 
         return await self._passkeys.with_passkey(account_id, credential, source, record)

@@ -77,7 +77,7 @@ class MoneyNotices:
         for movement in movements:
             recipient, credit = involved[movement.credit.account_id], movement.credit
             email = emails.get(recipient.id)
-            if email is None or not await self._attempts.count_notice(transaction, recipient.id):
+            if email is None or not await self._attempts.may_send_notice(transaction, recipient.id):
                 continue
             letter = letters.money_letter(
                 recipient.username,

@@ -10,7 +10,7 @@ from ousel.passkeys.service import has_passkey
 from ousel.people.audit import EventSource
 from ousel.people.passkeys import PasskeyService
 from ousel.people.second_factor import has_authenticator_app
-from ousel.people.sign_in import NewSession, SignInService, WrongPassword
+from ousel.people.sign_in import NewSession, SignInEnded, SignInService
 
 
 class SecondStep(msgspec.Struct, frozen=True):
@@ -50,11 +50,11 @@ class PasskeySignInService:
 
         return await self._passkeys.with_passkey("", credential, source, complete)
 
-    async def second_step(self, secret: str) -> SecondStep | None:
+    async def second_step(self, session_secret: str) -> SecondStep | None:
         """Return what can finish this sign-in, or None if it has ended."""
         try:
-            account_id = await self._sign_in.account_of_waiting_sign_in(secret)
-        except WrongPassword:
+            account_id = await self._sign_in.account_of_waiting_sign_in(session_secret)
+        except SignInEnded:
             return None
 
         async def read(transaction: Transaction) -> SecondStep:
@@ -65,18 +65,18 @@ class PasskeySignInService:
 
         return await self._database.read(read)
 
-    async def second_step_options(self, secret: str, source: EventSource) -> dict[str, Any]:
+    async def second_step_options(self, session_secret: str, source: EventSource) -> dict[str, Any]:
         """Return the options with which a browser asks for a passkey after the password."""
-        account_id = await self._sign_in.account_of_waiting_sign_in(secret)
+        account_id = await self._sign_in.account_of_waiting_sign_in(session_secret)
         return await self._passkeys.request_options(account_id, source)
 
-    async def finish(self, secret: str, credential: str, source: EventSource) -> NewSession:
+    async def finish(self, session_secret: str, credential: str, source: EventSource) -> NewSession:
         """Finish a sign-in with a passkey instead of a code."""
-        account_id = await self._sign_in.account_of_waiting_sign_in(secret)
+        account_id = await self._sign_in.account_of_waiting_sign_in(session_secret)
 
         async def finish(transaction: Transaction, passkey: Passkey) -> NewSession:
             return await self._sign_in.finish_waiting_sign_in(
-                transaction, account_id, secret, source, _detail(passkey)
+                transaction, account_id, session_secret, source, _detail(passkey)
             )
 
         return await self._passkeys.with_passkey(account_id, credential, source, finish)

@@ -13,7 +13,7 @@ from ousel.kernel.texts import isolated
 from ousel.passkeys import service as passkeys
 from ousel.passkeys.ceremony import BrowserAnswer, read_answer
 from ousel.passkeys.rules import Owner, Passkey, parse_name
-from ousel.passkeys.service import PasskeyNotAccepted, Passkeys
+from ousel.passkeys.service import PasskeyChallenges, PasskeyNotAccepted
 from ousel.people import store
 from ousel.people.attempts import AttemptCounter, SignInAttempt
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
@@ -67,16 +67,16 @@ class PasskeyService:
         database: Database,
         clock: Clock,
         attempts: AttemptCounter,
-        keys: Passkeys,
+        challenges: PasskeyChallenges,
         notices: EventNotices,
     ) -> None:
         """Work on this database, and notify people of what happens to their passkeys."""
         self._database = database
         self._clock = clock
         self._attempts = attempts
-        self._passkeys = keys
+        self._challenges = challenges
         self._notices = notices
-        self.site = keys.site
+        self.site = challenges.site
 
     async def find(self, account_id: str, passkey_id: str) -> Passkey:
         """Return one of the account's passkeys, or refuse."""
@@ -89,7 +89,7 @@ class PasskeyService:
 
         async def work(transaction: Transaction) -> dict[str, Any]:
             await self._attempts.count_challenge(transaction, source)
-            return await self._passkeys.creation_options(transaction, owner, source.browser)
+            return await self._challenges.creation_options(transaction, owner, source.browser_hash)
 
         return await self._database.write(work)
 
@@ -98,7 +98,9 @@ class PasskeyService:
 
         async def work(transaction: Transaction) -> dict[str, Any]:
             await self._attempts.count_challenge(transaction, source)
-            return await self._passkeys.request_options(transaction, account_id, source.browser)
+            return await self._challenges.request_options(
+                transaction, account_id, source.browser_hash
+            )
 
         return await self._database.write(work)
 
@@ -109,7 +111,7 @@ class PasskeyService:
         name = parse_name(name)
         answer = _read(credential)
         answered = await self._use_challenge(answer, account_id, source, is_new=True)
-        checked = await self._passkeys.check_new(answer)
+        checked = await self._challenges.check_new(answer)
         if checked is None:
             raise PasskeyNotAccepted("The passkey was not accepted. Try again.")
 
@@ -118,7 +120,7 @@ class PasskeyService:
             if await store.has_new_password(transaction, account_id, answered.asked_at):
                 raise PasskeyNotAccepted(OUTDATED.detail)
             is_first = not await has_second_factor(transaction, account_id)
-            await self._passkeys.add(transaction, account_id, name, checked)
+            await passkeys.add(transaction, account_id, name, checked, self._clock)
             await self._notices.record(transaction, account_id, "passkey_added", source, name)
             return await make_recovery_codes(transaction, account_id) if is_first else []
 
@@ -177,7 +179,7 @@ class PasskeyService:
         await self._attempts.check(attempt)
         sign_count = None
         if passkey is not None:
-            sign_count = await self._passkeys.check_signature(answer, passkey)
+            sign_count = await self._challenges.check_signature(answer, passkey)
 
         async def work(transaction: Transaction) -> Result | _Refused:
             await self._attempts.count_attempt(transaction, attempt)
@@ -210,7 +212,7 @@ class PasskeyService:
         if sign_count is None:
             await record_failed_sign_in(transaction, account_id, "passkey", source, self._clock)
             return _Refused("The passkey was not accepted. Try again.")
-        if await self._passkeys.record_use(transaction, passkey, sign_count):
+        if await passkeys.record_use(transaction, passkey, sign_count, self._clock()):
             return None
         if not await passkeys.is_stored(transaction, passkey):  # it was removed during the check
             return UNKNOWN
@@ -231,8 +233,8 @@ class PasskeyService:
         """
 
         async def work(transaction: Transaction) -> _AnsweredChallenge | _Refused:
-            asked_at = await self._passkeys.use_challenge(
-                transaction, answer, account_id, source.browser
+            asked_at = await self._challenges.use_challenge(
+                transaction, answer, account_id, source.browser_hash
             )
             passkey = await passkeys.find_passkey_of_answer(transaction, answer, account_id)
             if asked_at is None:

@@ -7,7 +7,7 @@ from ousel.people import factor_store, store
 
 
 async def replace_password(
-    transaction: Transaction, account_id: str, hashed: str, *, session: str, browser: str
+    transaction: Transaction, account_id: str, hashed: str, *, session_hash: str, browser_hash: str
 ) -> None:
     """Store a new password, and shut out everybody else who used the old one.
 
@@ -17,7 +17,7 @@ async def replace_password(
     when it finishes, and is refused if there is one since it began.
     """
     await accounts.set_password_hash(transaction, account_id, hashed)
-    await store.end_other_sessions(transaction, account_id, session)
-    await store.forget_other_browsers(transaction, account_id, browser)
+    await store.end_other_sessions(transaction, account_id, session_hash)
+    await store.forget_other_browsers(transaction, account_id, browser_hash)
     await factor_store.remove_proposed_factor(transaction, account_id)
     await end_confirmation(transaction, account_id)

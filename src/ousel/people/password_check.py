@@ -69,7 +69,7 @@ class PasswordCheck:
             )
             return False
         await self._attempts.uncount_attempt(transaction, attempt)
-        await self._record_check(transaction, account_id, attempt.source.session, purpose)
+        await self._record_check(transaction, account_id, attempt.source.session_hash, purpose)
         return True
 
     async def _record_check(

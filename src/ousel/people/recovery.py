@@ -78,7 +78,7 @@ class RecoveryService:
         async def work(transaction: Transaction) -> None:
             await self._attempts.count_mail_from(transaction, source)
             account_id = await _find_account_id(transaction, name) or rules.decoy_id(name)
-            is_allowed = await self._attempts.count_reset(transaction, account_id, source)
+            is_allowed = await self._attempts.may_send_reset(transaction, account_id, source)
             email = (await accounts.lock_holder(transaction, account_id)).email
             found = await accounts.accounts_by_id(transaction, [account_id])
             username = found[account_id].username if found else ""
@@ -131,7 +131,7 @@ class RecoveryService:
             if not await resets.use_link(transaction, link):
                 return False
             await replace_password(
-                transaction, account_id, hashed, session="", browser=source.browser
+                transaction, account_id, hashed, session_hash="", browser_hash=source.browser_hash
             )
             await self._notices.record(
                 transaction, account_id, "password_reset", source, _LINK_NAMES[link.kind]

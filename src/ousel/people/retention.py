@@ -5,7 +5,7 @@ from typing import Final
 
 from ousel.database.port import Database, Transaction
 from ousel.database.sweeping import sweep
-from ousel.emails.service import EmailConfirmations
+from ousel.emails.service import PendingConfirmations
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.passkeys.service import delete_expired_challenges
 from ousel.people import store
@@ -21,12 +21,12 @@ class RetentionService:
     """Deletes old rows about people, so that no table grows forever, even for dormant accounts."""
 
     def __init__(
-        self, database: Database, clock: Clock, email_confirmations: EmailConfirmations
+        self, database: Database, clock: Clock, pending_confirmations: PendingConfirmations
     ) -> None:
         """Delete by the real clock, also in a sandbox, whose clock can be advanced."""
         self._database = database
         self._clock = clock
-        self._email_confirmations = email_confirmations
+        self._pending_confirmations = pending_confirmations
 
     async def sweep(self) -> int:
         """Delete what is too old; return how many rows."""
@@ -34,7 +34,7 @@ class RetentionService:
             await self._sweep(store.delete_expired_sessions, 0)
             + await self._sweep(store.delete_unused_browsers, BROWSER_DAYS)
             + await self._sweep(store.delete_old_events, AUDIT_DAYS)
-            + await self._sweep(self._email_confirmations.delete_expired, 1)
+            + await self._sweep(self._pending_confirmations.delete_expired, 1)
             + await self._sweep(resets.delete_expired, 0)
             + await self._sweep(delete_expired_challenges, 1)
         )

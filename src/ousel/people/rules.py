@@ -50,7 +50,7 @@ class Session(msgspec.Struct, frozen=True):
         return now < self.identity_checked_at + IDENTITY_CHECK_SECONDS * MICROS_PER_SECOND
 
 
-class SecondFactor(msgspec.Struct, frozen=True):
+class AuthenticatorApp(msgspec.Struct, frozen=True):
     """The secret of an authenticator app; its codes are accepted once it has been confirmed."""
 
     account_id: str
@@ -58,6 +58,11 @@ class SecondFactor(msgspec.Struct, frozen=True):
     confirmed_at: int | None
     last_step: int
     proposed_by: str | None = None  # the hash of the session that has seen the secret last
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether a first code has turned the app on."""
+        return self.confirmed_at is not None
 
 
 class AuditEvent(msgspec.Struct, frozen=True):
@@ -73,14 +78,14 @@ class AuditEvent(msgspec.Struct, frozen=True):
 
 
 class AttemptLimit(msgspec.Struct, frozen=True):
-    """How many failures are allowed within a window."""
+    """How many attempts are allowed within a window."""
 
-    failures: int
+    attempts_max: int
     window_seconds: int
 
 
 PAIR_LIMIT: Final = AttemptLimit(10, 15 * 60)  # one account from one address
-ADDRESS_LIMIT: Final = AttemptLimit(50, 15 * 60)  # any account from one address
+IP_ADDRESS_LIMIT: Final = AttemptLimit(50, 15 * 60)  # any account from one address
 ACCOUNT_LIMIT: Final = AttemptLimit(200, 3600)  # one account from anywhere
 BROWSER_LIMIT: Final = AttemptLimit(10, 15 * 60)  # one account from a browser that it knows
 SIGN_UP_LIMIT: Final = AttemptLimit(500, 3600)  # sign-ups from one address
@@ -93,7 +98,7 @@ EMAIL_CODE_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # codes by mail of one ac
 LINK_LIMIT: Final = AttemptLimit(50, 15 * 60)  # links by mail that do not work, from one address
 MAIL_ACCOUNT_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # messages that one account asks for
 MAIL_RECIPIENT_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # messages to one mailbox, from anyone
-MAIL_ADDRESS_LIMIT: Final = AttemptLimit(500, 3600)  # messages asked for from one IP address
+MAIL_IP_ADDRESS_LIMIT: Final = AttemptLimit(500, 3600)  # messages asked for from one IP address
 RESET_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # reset links by mail for one account
 NOTICE_LIMIT: Final = AttemptLimit(50, 24 * 3600)  # notices of received money, to one account
 PASSKEY_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # wrong answers of one passkey from anywhere
@@ -104,11 +109,11 @@ ATTEMPT_LIMITS: Final = (
     LINK_LIMIT,
     MAIL_ACCOUNT_LIMIT,
     MAIL_RECIPIENT_LIMIT,
-    MAIL_ADDRESS_LIMIT,
+    MAIL_IP_ADDRESS_LIMIT,
     RESET_LIMIT,
     NOTICE_LIMIT,
     PAIR_LIMIT,
-    ADDRESS_LIMIT,
+    IP_ADDRESS_LIMIT,
     ACCOUNT_LIMIT,
     CODE_LIMIT,
     KNOWN_CODE_LIMIT,

@@ -39,8 +39,8 @@ async def has_second_factor(transaction: Transaction, account_id: str) -> bool:
 
 async def has_authenticator_app(transaction: Transaction, account_id: str) -> bool:
     """Return whether codes of an authenticator app can be used to sign in to the account."""
-    factor = await factor_store.second_factor_of(transaction, account_id)
-    return factor is not None and factor.confirmed_at is not None
+    app = await factor_store.authenticator_app_of(transaction, account_id)
+    return app is not None and app.is_confirmed
 
 
 async def make_recovery_codes(transaction: Transaction, account_id: str) -> list[str]:
@@ -65,7 +65,7 @@ async def remove_second_factors(transaction: Transaction, account_id: str) -> No
 
 
 class SecondFactorService:
-    """Turns authenticator apps on and off, and checks codes."""
+    """Turns authenticator apps on and off; checks one-time and recovery codes."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class SecondFactorService:
         self._notices = notices
         self._secrets = secrets
 
-    async def is_on(self, account_id: str) -> bool:
+    async def has_authenticator_app(self, account_id: str) -> bool:
         """Return whether codes of an authenticator app can be used to sign in to the account."""
         return await self._database.read(
             lambda transaction: has_authenticator_app(transaction, account_id)
@@ -120,7 +120,7 @@ class SecondFactorService:
 
     async def confirm(self, account_id: str, code: str, source: EventSource) -> list[str]:
         """Turn the authenticator app on with its first code; return the recovery codes."""
-        if await self.is_on(account_id):
+        if await self.has_authenticator_app(account_id):
             raise InvalidField(
                 "An authenticator app is set up already. If you have not seen its recovery codes,"
                 " turn it off and on again: then you get new ones.",
@@ -133,10 +133,10 @@ class SecondFactorService:
 
         shown = await self.with_code(account_id, code, source, turn_on, is_first=True)
         if shown is None:
-            factor = await self._database.read(
-                lambda transaction: factor_store.second_factor_of(transaction, account_id)
+            app = await self._database.read(
+                lambda transaction: factor_store.authenticator_app_of(transaction, account_id)
             )
-            is_replaced = factor is not None and factor.proposed_by != source.session
+            is_replaced = app is not None and app.proposed_by != source.session_hash
             raise InvalidField(
                 "This page was opened in another session of your account since, so the secret was"
                 " replaced. Add the new one to your app."
@@ -220,16 +220,14 @@ class SecondFactorService:
         self, transaction: Transaction, account_id: str, code: str
     ) -> CodeKind | None:
         """Use a one-time code; the first one that is right confirms the secret."""
-        factor = await factor_store.second_factor_of(transaction, account_id)
-        if factor is None:
+        app = await factor_store.authenticator_app_of(transaction, account_id)
+        if app is None:
             return None
-        secret = self._secrets.decrypt(account_id, factor.secret)
+        secret = self._secrets.decrypt(account_id, app.secret)
         if secret is None:  # its key is lost, unless this server has the wrong file or none
             await self._secrets.require_key(transaction)
             return None
-        step = rules.matching_step(
-            secret, _normalize_code(code), self._real_clock(), factor.last_step
-        )
+        step = rules.matching_step(secret, _normalize_code(code), self._real_clock(), app.last_step)
         if step is None:
             return None
         is_unused = await factor_store.use_step(transaction, account_id, step, self._clock())

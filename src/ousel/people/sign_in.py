@@ -8,7 +8,7 @@ import msgspec
 from ousel.accounts import service as accounts
 from ousel.accounts.service import NewHolder
 from ousel.database.port import Database, Transaction
-from ousel.emails.service import EmailConfirmations
+from ousel.emails.service import PendingConfirmations
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import FieldChecks, InvalidField, Refusal
 from ousel.kernel.ids import new_secret, secret_hash
@@ -25,7 +25,6 @@ from ousel.people.second_factor import SecondFactorService, has_second_factor
 from ousel.resets import service as resets
 
 COOKIE_SECONDS_MIN: Final = 3600
-SIGN_IN_ENDED: Final = "The sign-in took too long, or was finished before: begin again."
 
 
 class WrongPassword(Refusal):
@@ -35,6 +34,14 @@ class WrongPassword(Refusal):
     code = "wrong_password"
     title = "Sign-in failed"
     cure = "Check the email or username and the password."
+
+
+class SignInEnded(WrongPassword):
+    """The sign-in took too long, or was finished before."""
+
+    def __init__(self) -> None:
+        """Ask the person to begin again."""
+        super().__init__("The sign-in took too long, or was finished before: begin again.")
 
 
 class WrongCode(Refusal):
@@ -63,7 +70,7 @@ class SignInService:
         clock: Clock,
         attempts: AttemptCounter,
         second_factors: SecondFactorService,
-        email_confirmations: EmailConfirmations,
+        pending_confirmations: PendingConfirmations,
         notices: EventNotices,
     ) -> None:
         """Store sessions in this database."""
@@ -71,7 +78,7 @@ class SignInService:
         self._clock = clock
         self._attempts = attempts
         self._second_factors = second_factors
-        self._email_confirmations = email_confirmations
+        self._pending_confirmations = pending_confirmations
         self._notices = notices
         self.passwords = PasswordService()
         self.password_check = PasswordCheck(database, clock, attempts, self.passwords)
@@ -138,34 +145,38 @@ class SignInService:
             raise WrongPassword("The email, username or password is not right.")
         return signed_in
 
-    async def sign_in_with_code(self, secret: str, code: str, source: EventSource) -> NewSession:
+    async def sign_in_with_code(
+        self, session_secret: str, code: str, source: EventSource
+    ) -> NewSession:
         """Finish a sign-in with a one-time code or a recovery code."""
-        account_id = await self.account_of_waiting_sign_in(secret)
+        account_id = await self.account_of_waiting_sign_in(session_secret)
 
         async def finish(transaction: Transaction) -> NewSession:
-            return await self.finish_waiting_sign_in(transaction, account_id, secret, source)
+            return await self.finish_waiting_sign_in(
+                transaction, account_id, session_secret, source
+            )
 
         signed_in = await self._second_factors.with_code(account_id, code, source, finish)
         if signed_in is None:
             raise WrongCode("This code is not right. Each code works once.", param="code")
         return signed_in
 
-    async def account_of_waiting_sign_in(self, secret: str) -> str:
+    async def account_of_waiting_sign_in(self, session_secret: str) -> str:
         """Return the account of a sign-in that waits for its second factor, or refuse."""
-        hash_, now = secret_hash(secret), self._clock()
+        hash_, now = secret_hash(session_secret), self._clock()
         found = await self._database.read(
             lambda transaction: store.sessions_by_hash(transaction, [hash_])
         )
         for session in found:
             if session.stage == "awaits_code" and session.is_valid_at(now):
                 return session.account_id
-        raise WrongPassword(SIGN_IN_ENDED)
+        raise SignInEnded
 
     async def finish_waiting_sign_in(
         self,
         transaction: Transaction,
         account_id: str,
-        secret: str,
+        session_secret: str,
         source: EventSource,
         detail: str = "",
     ) -> NewSession:
@@ -173,15 +184,15 @@ class SignInService:
 
         The caller has locked the password, a change of which ends this sign-in.
         """
-        if not await store.end_session(transaction, account_id, secret_hash(secret)):
-            raise WrongPassword(SIGN_IN_ENDED)
+        if not await store.end_session(transaction, account_id, secret_hash(session_secret)):
+            raise SignInEnded
         return await self.complete_sign_in(transaction, account_id, source, detail)
 
     async def complete_sign_in(
         self, transaction: Transaction, account_id: str, source: EventSource, detail: str = ""
     ) -> NewSession:
         """Open a session; if the account does not know the browser, notify its holder."""
-        if await store.is_known_browser(transaction, account_id, source.browser):
+        if await store.is_known_browser(transaction, account_id, source.browser_hash):
             await record_event(transaction, account_id, "signed_in", source, self._clock, detail)
         else:
             await self._notices.record(transaction, account_id, "signed_in", source, detail)
@@ -210,7 +221,11 @@ class SignInService:
             if not await self.password_check.confirm(transaction, compared, "change your password"):
                 return False
             await replace_password(
-                transaction, account_id, hashed, session=source.session, browser=source.browser
+                transaction,
+                account_id,
+                hashed,
+                session_hash=source.session_hash,
+                browser_hash=source.browser_hash,
             )
             await resets.end_links(transaction, account_id)
             await self._notices.record(transaction, account_id, "password_changed", source)
@@ -226,12 +241,12 @@ class SignInService:
 
         Nothing is sent if too many were sent to this mailbox or asked for from this IP address.
         """
-        if not self._email_confirmations.accepts_mail:
+        if not self._pending_confirmations.accepts_mail:
             return
         email = await accounts.email_of(transaction, account_id)
         with suppress(TooManyAttempts):  # the page lets the person ask again later
             await self._attempts.count_mail(transaction, account_id, email.address, source)
-            await self._email_confirmations.start(transaction, account_id, email.address)
+            await self._pending_confirmations.start(transaction, account_id, email.address)
 
     async def _start_session(
         self, transaction: Transaction, account_id: str, source: EventSource
@@ -257,8 +272,8 @@ class SignInService:
             identity_checked_at=now if stage == "signed_in" else 0,
         )
         await store.add_session(transaction, session)
-        if stage == "signed_in" and source.browser:
-            await store.remember_browser(transaction, account_id, source.browser, now)
+        if stage == "signed_in" and source.browser_hash:
+            await store.remember_browser(transaction, account_id, source.browser_hash, now)
         # A cookie that outlives a sign-in lets the server say that the code came too late.
         return NewSession(secret, max(seconds, COOKIE_SECONDS_MIN), stage)
 
@@ -279,7 +294,7 @@ class SignInService:
         async def read(transaction: Transaction) -> bool:
             name = _sign_in_name(username)
             account_id = await accounts.find_account_id(transaction, name, param="username")
-            return await store.is_known_browser(transaction, account_id or "", source.browser)
+            return await store.is_known_browser(transaction, account_id or "", source.browser_hash)
 
         return await self._database.read(read)
 

@@ -7,12 +7,12 @@ from ousel.http.messages import Answer, json_answer
 from ousel.kernel.errors import InvalidField
 from ousel.passkeys.service import PasskeyNotAccepted
 from ousel.people.attempts import TooManyAttempts
-from ousel.people.sign_in import WrongPassword
+from ousel.people.sign_in import SignInEnded
 
 
 async def options_answer(options: Awaitable[dict[str, Any]]) -> Answer:
     """Return options for a script, or the reason why there are none."""
     try:
         return json_answer(await options)
-    except (InvalidField, PasskeyNotAccepted, TooManyAttempts, WrongPassword) as refusal:
+    except (InvalidField, PasskeyNotAccepted, SignInEnded, TooManyAttempts) as refusal:
         return json_answer({"detail": refusal.detail}, refusal.status)

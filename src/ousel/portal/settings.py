@@ -169,7 +169,7 @@ class SettingsPages:
 
     async def _factor_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
         person = visit.signed_in
-        confirmed = await self._second_factors.is_on(person.account_id)
+        confirmed = await self._second_factors.has_authenticator_app(person.account_id)
         context: dict[str, Any] = {"confirmed": confirmed}
         if not confirmed:
             # Whoever sees the secret can compute its codes.
@@ -178,8 +178,8 @@ class SettingsPages:
             if secret is not None:
                 uri = provisioning_uri(secret, person.username, "Ousel")
                 context |= {"secret_value": secret, "qr_code": qr_code(uri)}
-            elif await self._second_factors.is_on(person.account_id):  # turned on meanwhile
-                context["confirmed"] = True
+            elif await self._second_factors.has_authenticator_app(person.account_id):
+                context["confirmed"] = True  # turned on meanwhile
             else:
                 raise IdentityCheckNeeded("Your session has ended.", purpose=SET_UP_APP)
         return self._pages.render("portal/two_factor.html", visit, refusal=refusal, **context)

@@ -11,7 +11,7 @@ from ousel.passkeys.service import PasskeyNotAccepted
 from ousel.people.audit import EventSource
 from ousel.people.event_source import event_source
 from ousel.people.passkey_sign_in import PasskeySignInService
-from ousel.people.sign_in import NewSession, SignInService, WrongCode, WrongPassword
+from ousel.people.sign_in import NewSession, SignInEnded, SignInService, WrongCode, WrongPassword
 from ousel.portal.passkey_options import options_answer
 from ousel.site.cookies import Cookies
 from ousel.site.redirects import local_path, see_other
@@ -147,9 +147,9 @@ class SignInPages:
 
     async def passkey_options_as_code(self, visit: Visit) -> Answer:
         """Return what the browser is to ask of a passkey after the password."""
-        pending = self._cookies.session(visit.headers) or ""
+        session_secret = self._cookies.session(visit.headers) or ""
         return await options_answer(
-            self._passkeys.second_step_options(pending, event_source(visit))
+            self._passkeys.second_step_options(session_secret, event_source(visit))
         )
 
     async def use_passkey_as_code(self, visit: Visit) -> Answer:
@@ -167,12 +167,12 @@ class SignInPages:
 
     async def _finish(self, visit: Visit, finish: FinishSignIn, field: str) -> Answer:
         """Finish signing in with what this field of the form contains."""
-        pending = self._cookies.session(visit.headers) or ""
+        session_secret = self._cookies.session(visit.headers) or ""
         try:
-            signed_in = await finish(pending, visit.form.get(field, ""), event_source(visit))
+            signed_in = await finish(session_secret, visit.form.get(field, ""), event_source(visit))
         except (WrongCode, PasskeyNotAccepted) as refusal:
             return await self._code_page(visit, refusal)
-        except WrongPassword as refusal:
+        except SignInEnded as refusal:
             return self._sign_in_page(visit, refusal)
         return self._redirect_signed_in(signed_in, visit)
 
@@ -194,8 +194,8 @@ class SignInPages:
         return self._form("portal/login.html", visit, refusal)
 
     async def _code_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
-        pending = self._cookies.session(visit.headers) or ""
-        step = await self._passkeys.second_step(pending)
+        session_secret = self._cookies.session(visit.headers) or ""
+        step = await self._passkeys.second_step(session_secret)
         if step is None:  # no password was given, or too long ago, or the sign-in is finished
             return self._sign_in_page(visit)
         return self._form("portal/code.html", visit, refusal, step=step)
