@@ -57,7 +57,7 @@ async def test_a_first_passkey_that_is_sent_twice_says_how_to_get_recovery_codes
     again = await ada.send(form, filled)
 
     assert again.status_code == 400
-    assert "recovery codes that you have not seen, remove it and add it again" in again.text
+    assert "not seen its recovery codes, remove the passkey and add it again" in again.text
 
 
 async def test_the_name_is_suggested_and_checked(ada: Visitor, phone: Authenticator) -> None:

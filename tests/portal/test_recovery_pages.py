@@ -56,7 +56,7 @@ async def test_a_forgotten_password_is_replaced_by_a_link(sandbox: Portal, grace
 
 
 async def test_asking_for_a_link_keeps_the_page_that_asked(sandbox: Portal, grace: Visitor) -> None:
-    """Whoever signs in on the page that promises the link comes back to it."""
+    """Signing in from this page leads to the page that was asked for first."""
     assert await grace.is_signed_in()
     visitor = sandbox.visitor()
     wanted = "/login?next=/activity%3Fdirection%3Din"

@@ -62,7 +62,7 @@ async def test_a_form_sent_after_the_session_ended_comes_back_to_its_page(
 ) -> None:
     """Signing in again leads to the page that had the form, not to an address without a page.
 
-    The page comes with its query, but without what had just been done.
+    The query is kept, except `done`.
     """
     form = await ada.form("/settings", "Change password")
     portal.clock.advance(seconds=31 * 24 * 3600)

@@ -54,8 +54,8 @@ UNKNOWN: Final = _Refused("This passkey is not known here. It may have been remo
 OUTDATED: Final = _Refused("The password was changed in the meantime. Try again.")
 SENT_TWICE: Final = _Refused("This took too long, or was sent twice. Try again.")
 ADDED_BEFORE: Final = _Refused(
-    "This passkey has been added. If it brought recovery codes that you have not seen, remove it"
-    " and add it again: then you get new ones."
+    "This passkey was added already. If you have not seen its recovery codes, remove the passkey"
+    " and add it again to get new ones."
 )
 
 

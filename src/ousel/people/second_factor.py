@@ -224,7 +224,7 @@ class SecondFactorService:
         if app is None:
             return None
         secret = self._secrets.decrypt(account_id, app.secret)
-        if secret is None:  # its key is lost, unless this server has the wrong file or none
+        if secret is None:  # the key is lost, or this server has the wrong file or none
             await self._secrets.require_key(transaction)
             return None
         step = rules.matching_step(secret, _normalize_code(code), self._real_clock(), app.last_step)

@@ -27,7 +27,7 @@ class SecretFileUnusable(Refusal):
 
     status = 503
     code = "secret_file_unusable"
-    title = "Authenticator apps are not available"
+    title = "Authenticator apps do not work now, but recovery codes and passkeys do"
     cure = "The operator must set OUSEL_SECRET_FILE, or restore the file that it names."
     is_for_operator = True
 

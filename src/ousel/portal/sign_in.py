@@ -159,7 +159,7 @@ class SignInPages:
     async def sign_out(self, visit: Visit) -> Answer:
         """End the session; the next sign-in leads to the page that the form names, or to HOME."""
         person = visit.person
-        if person is not None:  # else the session has ended before
+        if person is not None:  # else the session had ended already
             await self._sign_in_service.sign_out(
                 person.account_id, person.session_hash, event_source(visit)
             )
@@ -214,7 +214,7 @@ def next_of(visit: Visit) -> str:
 
 
 def with_next(address: str, target: str) -> str:
-    """Return the address of a page that leads to signing in, and then to the target."""
+    """Return the address with this target as its `next`; HOME needs none."""
     if target == HOME:
         return address
     return f"{address}{'&' if '?' in address else '?'}next={quote(target, safe='')}"
