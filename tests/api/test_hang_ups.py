@@ -9,6 +9,7 @@ import pytest
 from ousel.app.ousel import Ousel
 from ousel.charges.rules import ChargeQuery, ChargeTerms
 from ousel.http.connection import Connection, OwnServerState
+from ousel.http.messages import Request
 from ousel.kernel.settings import Settings
 from tests.support.engines import Engine
 from tests.support.raw_sql import RawSql
@@ -36,6 +37,7 @@ class ListeningService:
         self.seeded = seeded
         self.state = OwnServerState()
         self._ousel = ousel
+        self.give_up = ousel.give_up
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
@@ -98,11 +100,14 @@ async def test_a_posting_that_has_not_begun_to_commit_is_not_written(
         await raw_sql.run(statement)
     abandoned = [await service.transfer("first")]
     await until(lambda: queue._writer.is_running and not queue.waiting_count)  # noqa: SLF001
-    abandoned += [await service.transfer(f"queued-{number}") for number in range(3)]
+    abandoned += [await service.transfer(f"queued-{number}") for number in range(100)]
     await until(lambda: queue.waiting_count == len(abandoned) - 1)
 
-    await service.hang_up(*abandoned)
+    for client in abandoned:
+        client.close()
+    await until(lambda: not service.state.connections)
     await raw_sql.run("ROLLBACK")
+    await service.hang_up()
     await queue.close()
 
     assert await service.seeded.transfers() == []
@@ -136,6 +141,18 @@ async def test_a_charge_whose_client_hangs_up_is_neither_created_nor_canceled(
         ChargeQuery(account_id=seeded.account.id, app_id=seeded.app.id, limit=10)
     )
     assert [(charge.id, charge.status) for charge in listed] == [(existing.charge.id, "created")]
+
+
+async def test_a_request_that_was_not_begun_is_counted(service: ListeningService) -> None:
+    """Its client has hung up before its turn."""
+    request = Request(
+        method="GET", path="/v1/balance", query=b"", headers={}, body=b"", ip_address="192.0.2.1"
+    )
+    request.arrived_at = asyncio.get_running_loop().time()
+
+    service.give_up(request)
+
+    assert service.hang_ups() == 1
 
 
 async def test_a_wait_ends(service: ListeningService) -> None:

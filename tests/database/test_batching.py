@@ -78,7 +78,7 @@ async def test_sqlite_does_not_read_again_what_has_not_changed(
 
 
 async def test_large_values_are_not_kept(database: Database, loader: Loader) -> None:
-    """Somebody who reads much, and each thing once, must not fill the memory."""
+    """A client that reads a long history must not fill the cache."""
     reads = SharedReads[str, str | None](database, loader, is_large=lambda name: name is None)
 
     assert [await reads.get("unknown") for _ in range(2)] == [None, None]

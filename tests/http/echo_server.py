@@ -26,15 +26,22 @@ class EchoApplication:
         self.let_go = asyncio.Event()
         self.pieces_sent = 0
         self.canceled = asyncio.Event()
+        self.cancels = 0
+        self.cancels_before: dict[str, int] = {}  # by the path of the request that began then
+        self.given_up: list[Request] = []  # before they were begun
         self.written = asyncio.Event()
 
     async def respond(self, request: Request) -> Response:
         self.requests.append(request)
+        self.cancels_before[request.path] = self.cancels
         self.deadlines.append(current_deadline())
         set_deadline(0.0)
         if request.refusal is not None:
             return answer(request.refusal.code.encode(), request.refusal.status)
         return await self._echo(request)
+
+    def give_up(self, request: Request) -> None:
+        self.given_up.append(request)
 
     async def _echo(self, request: Request) -> Response:
         match request.path:
@@ -62,6 +69,7 @@ class EchoApplication:
             await self.let_go.wait()
         except asyncio.CancelledError:
             self.canceled.set()
+            self.cancels += 1
             raise
         return answer(b"slow")
 

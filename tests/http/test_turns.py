@@ -4,8 +4,11 @@ import asyncio
 from contextlib import AsyncExitStack
 from functools import partial
 
+import pytest
+
 from ousel.http.turns import TURNS_PER_ITERATION, Turns
-from tests.http.echo_server import EchoClient, EchoServer, get
+from tests.http.echo_server import EchoClient, EchoServer, get, post
+from tests.support.loop_time import LoopTime
 from tests.support.waiting import until
 
 CROWD = 20 * TURNS_PER_ITERATION
@@ -26,7 +29,7 @@ async def test_a_crowd_of_new_connections_waits_for_its_turn(echo_server: EchoSe
 
 
 async def test_a_crowd_that_hangs_up_is_canceled_in_turns(echo_server: EchoServer) -> None:
-    """Another client's request is begun before the last of them is canceled."""
+    """A request that arrives after the first hang-up is begun before most of them are canceled."""
     application, state = echo_server.application, echo_server.state
     async with AsyncExitStack() as stack:
         old, *crowd = await _connect(stack, echo_server)
@@ -35,12 +38,31 @@ async def test_a_crowd_that_hangs_up_is_canceled_in_turns(echo_server: EchoServe
         await until(lambda: len(application.requests) == CROWD + 1)
         for client in crowd:
             client.writer.transport.abort()
+        echo_server.progress.clear()
+        await echo_server.progress.wait()
         old.send(get("/old"))
-        await until(lambda: application.requests[-1].path == "/old")
-        left = len(state.tasks)
+        await old.answer()
         await until(lambda: not state.tasks and len(state.connections) == 1)
 
-    assert left > CROWD / 2
+    assert application.cancels == CROWD
+    assert application.cancels_before["/old"] < CROWD / 2
+
+
+async def test_a_request_that_may_write_is_canceled_at_once(echo_server: EchoServer) -> None:
+    """However many hang up: what has not begun to commit must not be written later."""
+    application, state = echo_server.application, echo_server.state
+    async with AsyncExitStack() as stack:
+        old, *crowd = await _connect(stack, echo_server)
+        for client in crowd:
+            client.send(post("/slow", b""))
+        await until(lambda: len(application.requests) == CROWD + 1)
+        for client in crowd:
+            client.writer.transport.abort()
+        await until(lambda: len(state.connections) == 1)
+        old.send(get("/old"))
+        await old.answer()
+
+    assert application.cancels_before["/old"] == CROWD
 
 
 async def test_whoever_hangs_up_before_its_turn_is_not_served(echo_server: EchoServer) -> None:
@@ -52,12 +74,37 @@ async def test_whoever_hangs_up_before_its_turn_is_not_served(echo_server: EchoS
             client.writer.transport.abort()
         await until(lambda: len(echo_server.state.connections) == 1 and not echo_server.state.tasks)
 
-    assert len(echo_server.application.requests) < CROWD / 2
+    begun, given_up = echo_server.application.requests, echo_server.application.given_up
+    assert len(begun) < CROWD / 2
+    assert len(begun) + len(given_up) == CROWD + 1
+
+
+async def test_the_wait_for_a_turn_is_part_of_the_time_that_a_request_takes(
+    echo_server: EchoServer,
+    client: EchoClient,
+    loop_time: LoopTime,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its deadline begins when it arrives."""
+    take, started = echo_server.state.turns.take, asyncio.get_running_loop().time()
+
+    async def take_late() -> None:
+        loop_time.advance(20)
+        await take()
+
+    monkeypatch.setattr(echo_server.state.turns, "take", take_late)
+    client.send(get("/a"))
+    await client.answer()
+
+    [request] = echo_server.application.requests
+    assert request.arrived_at is not None
+    assert request.arrived_at < started + 20
 
 
 async def test_turns_are_taken_in_order_and_a_few_in_each_iteration() -> None:
     """Nobody is overtaken, and one who gives up does not hold up the others."""
-    turns, taken = Turns(), list[int]()
+    turns, taken, errors = Turns(), list[int](), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
     for number in range(3 * TURNS_PER_ITERATION):
         turns.call(partial(taken.append, number))
     counts = [len(taken)]
@@ -72,6 +119,7 @@ async def test_turns_are_taken_in_order_and_a_few_in_each_iteration() -> None:
     assert taken == list(range(3 * TURNS_PER_ITERATION))
     assert counts[:3] == [TURNS_PER_ITERATION * count for count in (1, 2, 3)]
     assert given_up.cancelled()
+    assert errors == []
 
 
 async def _connect(stack: AsyncExitStack, server: EchoServer) -> list[EchoClient]:

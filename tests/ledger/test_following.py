@@ -295,6 +295,16 @@ async def test_those_who_follow_at_the_same_time_share_a_read(
     assert counter.reads == reads
 
 
+async def test_a_page_with_entries_is_read_each_time(waiting_world: WaitingWorld) -> None:
+    """Nobody comes back to it, and thousands of pages would fill the memory."""
+    waiting_world.counter.reads = 0
+    for _ in range(2):
+        page = await waiting_world.follower.next_entries(next_query(waiting_world.ada, 0), 0)
+        assert page.entries
+
+    assert waiting_world.counter.reads == 2
+
+
 async def test_a_movement_of_this_process_ends_waits_at_once(
     waiting_world: WaitingWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,6 +182,7 @@ async def test_each_attempt_names_its_batch_differently(
     transfer_id = answer.outcome.debit.transfer_id
     assert f"{transfer_id}2" in ids
     assert transfer_id not in ids
+    assert world.queue.recent_movements.take_oldest() == (f"{transfer_id}2", [answer.outcome])
 
 
 @pytest.mark.parametrize("lost", [1, 3])

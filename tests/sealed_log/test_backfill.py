@@ -1,21 +1,26 @@
 """Movements that an older version of Ousel wrote get leaves too, each exactly one."""
 
+import asyncio
 from contextlib import suppress
 
 import pytest
 from typing_extensions import override
 
+from ousel.app.ousel import Ousel
 from ousel.database.port import Database, Result, Transaction, Work
 from ousel.database.statements import Statement
 from ousel.kernel.clock import system_clock
+from ousel.kernel.errors import DatabaseUnavailable
+from ousel.kernel.settings import Settings
 from ousel.ledger.queue import PostingQueue
 from ousel.sealed_log import backfill, store
 from ousel.sealed_log.backfill import BackfillSearch
 from tests.sealed_log.logs import Log, send
 from tests.support.accounts import person
-from tests.support.controlled_database import ControlledDatabase
 from tests.support.delegating_database import DelegatingDatabase
+from tests.support.engines import Engine
 from tests.support.raw_sql import RawSql
+from tests.support.waiting import assert_none_ends, until_async
 
 WITHOUT_ROWS = "DELETE FROM unsealed_batches"  # as an older version leaves the database
 
@@ -117,15 +122,56 @@ async def test_a_backfill_begins_only_if_it_is_needed_twice(log: Log) -> None:
     assert not (await log.database.read(store.read_head)).is_backfilling
 
 
+async def test_a_backfill_waits_until_it_can_lock_the_log(
+    log: Log, raw_sql: RawSql, engine: Engine
+) -> None:
+    """A sealer locks the log now and then, and the next search is ten minutes later."""
+    await person(log.database, "ada", "1")
+    await log.sealer.create_log()
+    await raw_sql.run(WITHOUT_ROWS)
+    await raw_sql.run("BEGIN IMMEDIATE" if engine == "sqlite" else "BEGIN")
+    await raw_sql.run("UPDATE sealed_log SET size = size")
+
+    searching = asyncio.create_task(BackfillSearch(log.database).search())
+    await assert_none_ends(searching, seconds=0.3)
+    await raw_sql.run("COMMIT")
+    await searching
+
+    assert (await log.database.read(store.read_head)).is_backfilling
+
+
 async def test_a_search_is_made_at_once_and_then_every_ten_minutes(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A search that fails is not repeated at once: it may have read for minutes."""
-    counted, time = ControlledDatabase(log.database), [100.0]
-    monkeypatch.setattr(backfill, "monotonic", lambda: time[0])
-    search = BackfillSearch(counted)
-    for seconds in (0.0, 1.0, backfill.SEARCH_SECONDS, 1.0):
-        time[0] += seconds
-        await search.search_due()
+    """After a search that failed, which may have read for minutes, the next one is made sooner."""
+    time, searches = [100.0], list[float]()
 
-    assert counted.writes == 2
+    async def search() -> None:
+        searches.append(time[0] - 100.0)
+        if len(searches) == 1:
+            raise DatabaseUnavailable("The server restarts.")
+
+    monkeypatch.setattr(backfill, "monotonic", lambda: time[0])
+    backfill_search = BackfillSearch(log.database)
+    monkeypatch.setattr(backfill_search, "search", search)
+    for _ in range(1_000):
+        with suppress(DatabaseUnavailable):
+            await backfill_search.search_due()
+        time[0] += 1
+
+    assert searches == [0.0, 60.0, 660.0]
+
+
+async def test_a_server_makes_the_search(
+    log: Log, database_url: str, raw_sql: RawSql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an older version has written is sealed soon after an upgrade."""
+    await person(log.database, "ada", "1")
+    await raw_sql.run(WITHOUT_ROWS)
+    monkeypatch.setattr("ousel.app.background_tasks.SEARCH_TICK_SECONDS", 0.01)
+
+    async def is_sealed() -> bool:
+        return (await log.database.read(store.read_head)).size == 1
+
+    async with Ousel(Settings(database_url=database_url)).running():
+        await until_async(is_sealed)

@@ -107,7 +107,7 @@ async def test_a_shorter_log_never_replaces_what_was_published(log: Log, raw_sql
 
 
 async def test_no_process_overwrites_what_another_has_recorded(log: Log, raw_sql: RawSql) -> None:
-    """The log went back to a size that this process has not seen, but another one has published."""
+    """The log went back to more than this process has recorded, but less than another one has."""
     await seal_a_movement(log, "ada")
     server = CheckpointRecorder(log.database, log.another_holder())
     await server.record()

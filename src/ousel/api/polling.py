@@ -43,7 +43,7 @@ def prefer_header(awaited: str) -> dict[str, Any]:
 def granted_wait(
     headers: Headers, waits: ConcurrencyLimit, holder: str, seconds_max: int = WAIT_SECONDS_MAX
 ) -> Iterator[int | None]:
-    """Yield how many seconds the answer may wait, for the length of a block.
+    """Yield how many seconds the answer may wait; it counts as waiting until the block ends.
 
     Yield None if the client did not ask for it, or if too many answers wait already.
     """
@@ -56,7 +56,7 @@ def granted_wait(
 
 
 def preference_applied(seconds: int | None) -> tuple[RawHeader, ...]:
-    """Return the header that says how long the answer was allowed to wait, if it was."""
+    """Return the header that says how long the answer was allowed to wait; none for None."""
     return () if seconds is None else ((b"preference-applied", b"wait=%d" % seconds),)
 
 

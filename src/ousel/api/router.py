@@ -136,6 +136,12 @@ class Router:
             head = _HEAD % (request_id.encode(), answer_head(answer), self._common_lines)
         return Response(answer.status, head, answer.body, answer.stream)
 
+    def give_up(self, request: Request) -> None:
+        """Note that the client has hung up before its request was begun."""
+        assert request.arrived_at is not None, "it has waited for its turn"
+        seconds = asyncio.get_running_loop().time() - request.arrived_at
+        self._observers.notify(request, _HUNG_UP, self._observers.new_request_id(), seconds)
+
     def has_page(self, path: str) -> bool:
         """Return whether a browser can open this path."""
         try:

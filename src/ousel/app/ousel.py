@@ -99,6 +99,7 @@ class Ousel:
             services.telemetry.request_observers,
         )
         self.respond = self._router.respond
+        self.give_up = self._router.give_up
 
     def _has_page(self, path: str) -> bool:
         """Return whether a browser can open this path."""

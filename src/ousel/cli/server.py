@@ -36,7 +36,7 @@ _log = EventLogger()
 
 
 class _UvicornState(uvicorn.server.ServerState):
-    """What uvicorn's connections share, and what ours share besides."""
+    """Uvicorn's shared state, and the turns that our connections take."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -170,7 +170,10 @@ class SharedReads(Batcher[Key, Value]):
         load: Callable[[Transaction, list[Key]], Awaitable[dict[Key, Value]]],
         is_large: Callable[[Value], bool] = lambda _: False,
     ) -> None:
-        """Look up keys with `load`, which returns a value for each; large ones are not cached."""
+        """Look up keys with `load`, which returns a value for each of them.
+
+        Values that `is_large` picks are not cached.
+        """
         super().__init__()
         self._database = database
         self._load = load

@@ -133,11 +133,14 @@ class SqliteDatabase:
         """
         if self._version is None:
             assert self._reader is not None, "the database is not open"
-            self._check_file_unmoved()  # nobody will commit to a file that was moved away
+            self._check_file_unmoved()  # the version of a file that was moved never changes again
             try:
                 self._version = int(self._reader.execute("PRAGMA data_version").fetchone()[0])
             except _DRIVER_ERRORS as error:
-                raise _translate(error) from error
+                failure = _translate(error)
+                if isinstance(failure, TransientFailure):
+                    failure = failure.refusal
+                raise failure from error
             asyncio.get_running_loop().call_soon(self._clear_version)
         return self._version
 

@@ -68,6 +68,7 @@ class Connection(RequestParser):
         self._is_reading_paused = False
         self._writable_again: asyncio.Future[None] | None = None
         self._is_new = True  # until its first request has its turn
+        self._is_reading = False  # the current request only reads
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -90,10 +91,10 @@ class Connection(RequestParser):
         if task is not None:  # a commit that has begun is completed
             self._server_state.tasks.add(task)
             task.add_done_callback(self._server_state.tasks.discard)
-            if self._is_new:
-                task.cancel()
-            else:
+            if self._is_reading and not self._is_new:
                 self._server_state.turns.call(task.cancel)
+            else:  # at once, because it may be about to write
+                task.cancel()
 
     @override
     def pause_writing(self) -> None:
@@ -148,15 +149,14 @@ class Connection(RequestParser):
             self._close()
 
     def _start_answer(self, request: Request) -> None:
+        self._is_reading = request.method == "GET"
         # Without a context of its own, a waiting request would inherit the last one's deadline.
         self._answer_task = self._loop.create_task(self._answer_request(request), context=Context())
 
     async def _answer_request(self, request: Request) -> None:
         """Send the response; if the responder fails, answer 500 and close the connection."""
         if self._is_new:
-            request.arrived_at = self._loop.time()
-            await self._server_state.turns.take()
-            self._is_new = False
+            await self._take_turn(request)
         try:
             response = await self._responder.respond(request)
         except AnswerDropped:
@@ -178,6 +178,16 @@ class Connection(RequestParser):
             _log.exception("sending an answer failed", path=request.path)
             self._transport.abort()
         self._next_request()
+
+    async def _take_turn(self, request: Request) -> None:
+        """Wait until the first request of this connection may begin."""
+        request.arrived_at = self._loop.time()
+        try:
+            await self._server_state.turns.take()
+        except asyncio.CancelledError:
+            self._responder.give_up(request)
+            raise
+        self._is_new = False
 
     def _send(self, request: Request, response: Response) -> None:
         """Send the response, except for its stream."""
@@ -209,6 +219,8 @@ class Connection(RequestParser):
         """Answer the next request, or close the connection if this was the last one."""
         self._last_active_at = self._loop.time()
         self._answer_task = None
+        if self._transport.is_closing():
+            return
         if self._is_reading_paused:
             self._is_reading_paused = False
             self._transport.resume_reading()

@@ -29,7 +29,8 @@ class Request(msgspec.Struct, gc=False, kw_only=True):
     is_last: bool = False  # the connection is closed after the answer
     # Why the request could not be read; the other fields are then empty.
     refusal: Refusal | None = None
-    arrived_at: float | None = None  # in the event loop's time, if it had to wait for its turn
+    # In the event loop's time; set for the first request of a connection, and behind another.
+    arrived_at: float | None = None
     accepts_chunks: bool = True  # if not, a stream ends when the connection is closed
     route: Any = None  # for the observers
     caller: Any = None  # for the observers
@@ -64,6 +65,10 @@ class Responder(Protocol):
 
     async def respond(self, request: Request) -> Response:
         """Return the response to a request."""
+        ...
+
+    def give_up(self, request: Request) -> None:
+        """Note that the client has hung up before its request was begun."""
         ...
 
 

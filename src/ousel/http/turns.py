@@ -1,7 +1,7 @@
-"""Turns: the work for many connections at once is spread over iterations of the event loop.
+"""Turns: they spread sudden work over several iterations of the event loop.
 
-If hundreds of clients connect or hang up at the same moment, the requests of all others would
-otherwise wait until the last of them is served.
+Without them, if hundreds of clients connect or hang up at the same moment, everybody else waits
+until the last of them is served.
 """
 
 import asyncio

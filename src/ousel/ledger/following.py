@@ -96,7 +96,7 @@ def _page_of(query: HistoryQuery, found: SearchResult) -> NextEntries:
 
 
 def _has_entries(found: SearchResult | None) -> bool:
-    """Return whether somebody reads a long history, page by page, and comes to each page once."""
+    """Return whether the page has entries. Its reader comes to such a page only once."""
     return found is not None and bool(found.entries)
 
 

@@ -50,6 +50,9 @@ class AdminPort:
             answer = Answer(request.refusal.status, reason, b"text/plain")
         return Response(answer.status, answer_head(answer), answer.body)
 
+    def give_up(self, request: Request) -> None:
+        """Do nothing: nobody counts the requests to this port."""
+
     @contextlib.asynccontextmanager
     async def listen(self, host: str, ports: Iterable[int]) -> AsyncIterator[None]:
         """Listen on the first of these ports that is free, until the block ends.

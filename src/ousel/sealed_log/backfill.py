@@ -22,6 +22,7 @@ from ousel.sealed_log import store
 
 SEARCH_TICK_SECONDS: Final = 1.0
 SEARCH_SECONDS: Final = 600.0  # between two searches
+SEARCH_AGAIN_SECONDS: Final = 60.0  # after one that failed
 PAGE_ENTRIES: Final = 100
 UNSEALED_BATCHES_MAX: Final = 1_000
 
@@ -35,21 +36,20 @@ class BackfillSearch:
         self._next_at = 0.0
 
     async def search_due(self) -> None:
-        """Search, unless the last search was a short time ago.
+        """Search, unless the last search was less than ten minutes ago.
 
         In a large ledger it takes minutes, and nothing else waits for it.
         """
         if monotonic() >= self._next_at:
-            try:
-                await self.search()
-            finally:
-                self._next_at = monotonic() + SEARCH_SECONDS
+            self._next_at = monotonic() + SEARCH_AGAIN_SECONDS
+            await self.search()
+            self._next_at = monotonic() + SEARCH_SECONDS
 
     async def search(self) -> None:
         """Start a backfill if one is needed.
 
         On Citus, a snapshot that was taken while movements were sealed may have neither their rows
-        nor their leaves. So only what a second snapshot shows too is believed.
+        nor their leaves. So a backfill starts only if a second snapshot shows the same.
         """
         await self._database.write(store.create_head)
         if await self._database.snapshot(is_needed) and await self._database.snapshot(is_needed):
@@ -70,8 +70,8 @@ async def is_needed(snapshot: Transaction) -> bool:
 
 
 async def start(transaction: Transaction) -> None:
-    """Start the backfill, unless it is running or another process has locked the log."""
-    head = await store.lock_head(transaction)
+    """Start the backfill, unless it is running."""
+    head = await store.lock_head(transaction, waits=True)
     if head is not None and not head.is_backfilling:
         started = msgspec.structs.replace(head, backfill_account_id="")
         await store.write_head(transaction, head, started)

@@ -130,18 +130,18 @@ class CheckpointRecorder:
         if self._recorded is not None and head.checkpoint == self._recorded.note:
             return None
         self._take_over_record()
-        if self._recorded is not None:
-            await check_extends(transaction, self._recorded.checkpoint)
+        if self._recorded is not None:  # the log may have grown meanwhile
+            head, _ = await check_extends(transaction, self._recorded.checkpoint)
         self._holder.size_seen = max(self._holder.size_seen, head.size)
         return head
 
     def _take_over_record(self) -> None:
-        """Take over what another process of this host has recorded meanwhile.
+        """Take over the checkpoint that another process of this host has recorded, if it is larger.
 
-        If the database went back after that, its record contradicts the log, and ours does not.
+        If the database then went back to a size between the two, only the larger one shows it.
         """
         assert self._path is not None
-        with suppress(LogKeyUnusable):  # it is written anew
+        with suppress(LogKeyUnusable):  # a file that cannot be read is overwritten
             other, key = read_published(self._path), self._holder.key
             if other is None or (key is not None and key.declares_lost(other.note)):
                 return

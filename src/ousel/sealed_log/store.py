@@ -30,6 +30,7 @@ HEAD: Final = Statement("the state of the log", _HEAD)
 LOCK_HEAD: Final = Statement(
     "lock the log, unless another process has locked it", f"{_HEAD} FOR UPDATE SKIP LOCKED"
 )
+WAIT_FOR_HEAD: Final = Statement("lock the log, and wait for that", f"{_HEAD} FOR UPDATE")
 CREATE_HEAD: Final = Statement(
     "create the empty log",
     "INSERT INTO sealed_log (id, size, backfill_sequence) VALUES (1, 0, 0) ON CONFLICT DO NOTHING",
@@ -128,9 +129,12 @@ async def read_head(transaction: Transaction) -> Head:
     return Head(*rows[0]) if rows else Head(0, None)
 
 
-async def lock_head(transaction: Transaction) -> Head | None:
-    """Lock the log and return its state, or None if another process has locked it."""
-    rows = await transaction.fetch(LOCK_HEAD)
+async def lock_head(transaction: Transaction, *, waits: bool = False) -> Head | None:
+    """Lock the log and return its state, or None if another process has locked it.
+
+    With `waits`, wait until it is unlocked; then None means that there is no log.
+    """
+    rows = await transaction.fetch(WAIT_FOR_HEAD if waits else LOCK_HEAD)
     return Head(*rows[0]) if rows else None
 
 
@@ -175,7 +179,9 @@ async def add_batches(
 async def sealed_movements_of(
     transaction: Transaction, entries: Collection[Entry]
 ) -> dict[tuple[str, int], SealedMovement]:
-    """Return the sealed movements of these entries, and some others, by the place of each entry.
+    """Return the sealed movements of these entries, by the places of both their entries.
+
+    Other movements of the same rows are among them.
 
     A clock that was set back gives the same `created_at` to thousands of movements, in hundreds of
     rows. So a row is decoded only if it seems to name one of these entries.
