@@ -15,7 +15,7 @@ from tests.support.engines import Engine
 from tests.support.raw_sql import RawSql
 from tests.support.seeded import SeededDatabase, seed_database
 from tests.support.shop import until_waiters
-from tests.support.waiting import until, until_blocked, until_unblocked
+from tests.support.waiting import until, until_blocked, until_next_iteration, until_unblocked
 
 HOLD_WRITES: dict[Engine, list[str]] = {
     "sqlite": ["BEGIN IMMEDIATE"],
@@ -75,10 +75,10 @@ class ListeningService:
             client.close()
         await until(lambda: not self.state.connections and not self.state.tasks)
 
-    def hang_ups(self) -> int:
-        """Return how many requests were counted as given up by their clients."""
-        routes = self.services.telemetry._metrics.requests.routes.values()  # noqa: SLF001
-        return sum(route.statuses.get(499, 0) for route in routes)
+    def hang_ups(self, path: str = "") -> int:
+        """Return how many requests, of this path or all, were counted as given up."""
+        routes = self.services.telemetry._metrics.requests.routes.items()  # noqa: SLF001
+        return sum(route.statuses.get(499, 0) for key, route in routes if not path or path in key)
 
 
 @pytest.fixture
@@ -105,10 +105,13 @@ async def test_a_posting_that_has_not_begun_to_commit_is_not_written(
 
     for client in abandoned:
         client.close()
-    await until(lambda: not service.state.connections)
+    await until_next_iteration(lambda: not service.state.connections)
+    left = [each for each in queue._writer._queue if not each.answer.done()]  # noqa: SLF001
     await raw_sql.run("ROLLBACK")
     await service.hang_up()
     await queue.close()
+
+    assert left == []
 
     assert await service.seeded.transfers() == []
     assert service.hang_ups() == len(abandoned)
@@ -152,7 +155,7 @@ async def test_a_request_that_was_not_begun_is_counted(service: ListeningService
 
     service.give_up(request)
 
-    assert service.hang_ups() == 1
+    assert service.hang_ups("/v1/balance") == 1
 
 
 async def test_a_wait_ends(service: ListeningService) -> None:

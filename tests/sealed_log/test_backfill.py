@@ -132,10 +132,10 @@ async def test_a_backfill_waits_until_it_can_lock_the_log(
     await raw_sql.run("BEGIN IMMEDIATE" if engine == "sqlite" else "BEGIN")
     await raw_sql.run("UPDATE sealed_log SET size = size")
 
-    searching = asyncio.create_task(BackfillSearch(log.database).search())
-    await assert_none_ends(searching, seconds=0.3)
+    starting = asyncio.create_task(log.database.write(backfill.start))
+    await assert_none_ends(starting, seconds=0.3)
     await raw_sql.run("COMMIT")
-    await searching
+    await starting
 
     assert (await log.database.read(store.read_head)).is_backfilling
 
@@ -149,6 +149,7 @@ async def test_a_search_is_made_at_once_and_then_every_ten_minutes(
     async def search() -> None:
         searches.append(time[0] - 100.0)
         if len(searches) == 1:
+            time[0] += 120
             raise DatabaseUnavailable("The server restarts.")
 
     monkeypatch.setattr(backfill, "monotonic", lambda: time[0])
@@ -159,7 +160,7 @@ async def test_a_search_is_made_at_once_and_then_every_ten_minutes(
             await backfill_search.search_due()
         time[0] += 1
 
-    assert searches == [0.0, 60.0, 660.0]
+    assert searches == [0.0, 180.0, 780.0]
 
 
 async def test_a_server_makes_the_search(

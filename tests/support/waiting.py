@@ -25,6 +25,15 @@ async def until(condition: Callable[[], object]) -> None:
     await until_async(check)
 
 
+async def until_next_iteration(condition: Callable[[], object]) -> None:
+    """Wait until the condition holds, which is looked at in every iteration of the event loop."""
+    ends_at = time.monotonic() + WAIT_SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < ends_at, f"it did not hold within {WAIT_SECONDS_MAX} s"
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
 async def until_async(condition: Callable[[], Awaitable[object]]) -> None:
     """Wait until the awaited condition holds; fail after four minutes."""
     for pause_seconds in _pauses(WAIT_SECONDS_MAX):

@@ -1,6 +1,7 @@
 """The router: finds the route for each request, and turns refusals into problems."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Iterable
 from http import HTTPStatus
 from time import perf_counter
@@ -139,6 +140,8 @@ class Router:
     def give_up(self, request: Request) -> None:
         """Note that the client has hung up before its request was begun."""
         assert request.arrived_at is not None, "it has waited for its turn"
+        with contextlib.suppress(NotFound, MethodNotAllowed):
+            request.route, _ = self._table.find(request.method, request.path)
         seconds = asyncio.get_running_loop().time() - request.arrived_at
         self._observers.notify(request, _HUNG_UP, self._observers.new_request_id(), seconds)
 

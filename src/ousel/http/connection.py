@@ -93,7 +93,7 @@ class Connection(RequestParser):
             task.add_done_callback(self._server_state.tasks.discard)
             if self._is_reading and not self._is_new:
                 self._server_state.turns.call(task.cancel)
-            else:  # at once, because it may be about to write
+            else:  # at once: it has not begun, or may be about to write
                 task.cancel()
 
     @override

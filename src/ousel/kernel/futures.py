@@ -14,7 +14,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def fail_gradually(futures: Sequence[asyncio.Future[Any]], error: Exception) -> None:
-    """Let the callers that wait for these futures fail, a few in each turn of the event loop.
+    """Let the callers that wait for these futures fail, a few in each iteration of the event loop.
 
     So other requests are answered in between, even if thousands of callers wait.
     """

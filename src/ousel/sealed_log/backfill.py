@@ -40,10 +40,14 @@ class BackfillSearch:
 
         In a large ledger it takes minutes, and nothing else waits for it.
         """
-        if monotonic() >= self._next_at:
-            self._next_at = monotonic() + SEARCH_AGAIN_SECONDS
+        if monotonic() < self._next_at:
+            return
+        pause_seconds = SEARCH_AGAIN_SECONDS
+        try:
             await self.search()
-            self._next_at = monotonic() + SEARCH_SECONDS
+            pause_seconds = SEARCH_SECONDS
+        finally:
+            self._next_at = monotonic() + pause_seconds
 
     async def search(self) -> None:
         """Start a backfill if one is needed.
