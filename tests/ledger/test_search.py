@@ -399,11 +399,19 @@ class LockedDatabase(DelegatingDatabase):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self.attempts = 0
+        self.at_once = self.at_once_max = 0
+        self.options: dict[str, Any] = {}
 
     @override
     async def write(self, work: Work[Result], **options: Any) -> Result:
         self.attempts += 1
-        return await run_to_end(self._wait_in_vain())
+        self.at_once += 1
+        self.at_once_max = max(self.at_once_max, self.at_once)
+        self.options = options
+        try:
+            return await run_to_end(self._wait_in_vain())
+        finally:
+            self.at_once -= 1
 
     async def _wait_in_vain(self) -> Any:
         await asyncio.sleep(0.01)
@@ -426,3 +434,22 @@ async def test_a_look_up_ends_while_the_account_stays_locked(
 
     with pytest.raises(RowsLocked):
         await looking
+
+
+async def test_look_ups_of_one_account_wait_for_each_other(
+    database: Database, ada: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So whoever looks up many keys of a locked account takes one connection, and no more."""
+    monkeypatch.setattr(search, "KEY_SECONDS_MAX", 0.3)
+    grace, locked = await person(database, "grace"), LockedDatabase(database)
+    histories = HistorySearch(locked)
+    queries = [
+        HistoryQuery(account_id=account.id, limit=1, idempotency_key="unused")
+        for account in (ada, ada, grace)
+    ]
+
+    looked_up = await asyncio.gather(*map(histories.find, queries), return_exceptions=True)
+
+    assert [type(each) for each in looked_up] == [RowsLocked] * 3
+    assert locked.at_once_max == 2
+    assert locked.options == {"repeats_locked": False}  # an attempt does not keep its connection
