@@ -26,6 +26,7 @@ from ousel.ledger.search import HistorySearch
 from tests.ledger.examples import posting
 from tests.support.accounts import person
 from tests.support.delegating_database import DelegatingDatabase
+from tests.support.engines import Engine
 from tests.support.waiting import until
 
 EXAMPLES = {"sqlite": 25, "postgresql": 10, "citus": 5}
@@ -295,14 +296,22 @@ async def test_those_who_follow_at_the_same_time_share_a_read(
     assert counter.reads == reads
 
 
-async def test_a_page_with_entries_is_read_each_time(waiting_world: WaitingWorld) -> None:
-    """Nobody comes back to it, and thousands of pages would fill the memory."""
-    waiting_world.counter.reads = 0
-    for _ in range(2):
-        page = await waiting_world.follower.next_entries(next_query(waiting_world.ada, 0), 0)
-        assert page.entries
+async def test_a_page_with_entries_is_read_each_time(
+    waiting_world: WaitingWorld, engine: Engine
+) -> None:
+    """Nobody comes back to it, and thousands of pages would fill the memory.
 
-    assert waiting_world.counter.reads == 2
+    SQLite shows whether anything was committed, so the empty page at the end is read once.
+    """
+    reads: list[int] = []
+    for after in (0, 1):
+        waiting_world.counter.reads = 0
+        for _ in range(2):
+            query = next_query(waiting_world.ada, after)
+            await waiting_world.follower.next_entries(query, 0)
+        reads.append(waiting_world.counter.reads)
+
+    assert reads == [2, 1 if engine == "sqlite" else 2]
 
 
 async def test_a_movement_of_this_process_ends_waits_at_once(
