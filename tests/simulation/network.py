@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from typing_extensions import override
 
+from ousel.app.background_tasks import run_repeatedly
 from ousel.app.services import Services
+from ousel.http.arrivals import STANDSTILL_TICK_SECONDS, Arrivals
 from ousel.kernel.clock import SystemClock
 from ousel.kernel.deadlines import set_deadline
 from ousel.kernel.errors import Refusal
@@ -87,6 +89,8 @@ class Process:
         self.loop = SimulatedLoop(scheduler)
         self.services: Services | None = None  # None until it has started
         self.clock_task: asyncio.Task[None] | None = None
+        self.arrivals = Arrivals()
+        self.ticks: asyncio.Task[None] | None = None
         self.requests: dict[Request, None] = {}  # in the order in which they were sent
 
     @override
@@ -96,6 +100,9 @@ class Process:
     def start(self, services: Services, checker: Checker) -> None:
         """Serve with these services; the checker observes each posting."""
         self.services = services
+        self.ticks = self.loop.create_task(
+            run_repeatedly(STANDSTILL_TICK_SECONDS, self.arrivals.tick)
+        )
         queue = services.posting_queue
         post = queue.post
 
@@ -160,7 +167,8 @@ class Network:
     async def _serve(self, process: Process, request: Request) -> None:
         assert process.services is not None
         sent_at.set(request.sent_at)
-        set_deadline(process.loop.time() + self.deadline_seconds)
+        arrived_at = process.arrivals.earliest(process.loop.time())
+        set_deadline(arrived_at + self.deadline_seconds)
         try:
             reply = Reply("answer", await request.handler(process.services))
         except Refusal as refusal:

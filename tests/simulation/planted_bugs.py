@@ -16,6 +16,7 @@ from ousel.database import retries, sqlite
 from ousel.database.clock import PostgresClock
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement
+from ousel.http.arrivals import Arrivals
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from ousel.ledger import batch, rules
 from ousel.ledger.batch import PostingBatch
@@ -51,6 +52,10 @@ def _forget_failed_flushes() -> list[Patch]:
 
 def _set_no_deadline() -> list[Patch]:
     return [(network, "set_deadline", lambda _: None)]
+
+
+def _forget_standstills() -> list[Patch]:
+    return [(Arrivals, "earliest", lambda _, read_at: read_at)]
 
 
 class _FirstSequences(dict[str, int]):
@@ -164,6 +169,11 @@ PLANTED_BUGS = {
     ),
     "set-no-deadline": PlantedBug(
         "A request that was given up is not executed later.", _set_no_deadline
+    ),
+    "forget-standstills": PlantedBug(
+        "A request that arrived while its process stood still is as old as that.",
+        _forget_standstills,
+        first_seed=22274,
     ),
     "search-behind-old-sequences": PlantedBug(
         "After lost history, a batch finds what its earlier attempts wrote.",

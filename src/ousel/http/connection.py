@@ -129,7 +129,7 @@ class Connection(RequestParser):
         if self._answer_task is None:
             self._start_answer(request)
             return
-        request.arrived_at = self._loop.time()
+        request.read_at = self._loop.time()
         self._waiting_requests.append(request)
         if len(self._waiting_requests) >= REQUESTS_WAITING_MAX and not self._is_reading_paused:
             self._is_reading_paused = True
@@ -181,7 +181,7 @@ class Connection(RequestParser):
 
     async def _take_turn(self, request: Request) -> None:
         """Wait until the first request of this connection may begin."""
-        request.arrived_at = self._loop.time()
+        request.read_at = self._loop.time()
         try:
             await self._server_state.turns.take()
         except asyncio.CancelledError:
