@@ -100,9 +100,7 @@ class Process:
     def start(self, services: Services, checker: Checker) -> None:
         """Serve with these services; the checker observes each posting."""
         self.services = services
-        self.ticks = self.loop.create_task(
-            run_repeatedly(STANDSTILL_TICK_SECONDS, self.arrivals.tick)
-        )
+        self.ticks = self.loop.create_task(self._tick())
         queue = services.posting_queue
         post = queue.post
 
@@ -117,6 +115,10 @@ class Process:
             return result
 
         queue.post = observed_post  # type: ignore[method-assign]
+
+    async def _tick(self) -> None:
+        await self.arrivals.tick()
+        await run_repeatedly(STANDSTILL_TICK_SECONDS, self.arrivals.tick)
 
 
 class Network:
