@@ -151,7 +151,7 @@ async def test_a_request_that_was_not_begun_is_counted(service: ListeningService
     request = Request(
         method="GET", path="/v1/balance", query=b"", headers={}, body=b"", ip_address="192.0.2.1"
     )
-    request.read_at = asyncio.get_running_loop().time()
+    request.arrived_at = asyncio.get_running_loop().time()
 
     service.give_up(request)
 

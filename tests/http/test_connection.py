@@ -55,7 +55,7 @@ async def test_the_application_sees_the_request_as_it_was_sent(
         headers={b"host": b"x", b"x-two": b"1, 2"},
         body=b"",
         ip_address="127.0.0.1",
-        read_at=request.read_at,
+        arrived_at=request.arrived_at,
     )
 
 

@@ -98,8 +98,8 @@ async def test_the_wait_for_a_turn_is_part_of_the_time_that_a_request_takes(
     await client.answer()
 
     [request] = echo_server.application.requests
-    assert request.read_at is not None
-    assert request.read_at < started + 20
+    assert request.arrived_at is not None
+    assert request.arrived_at < started + 20
 
 
 async def test_turns_are_taken_in_order_and_a_few_in_each_iteration() -> None:

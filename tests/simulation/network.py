@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from typing_extensions import override
 
-from ousel.app.background_tasks import run_repeatedly
 from ousel.app.services import Services
-from ousel.http.arrivals import STANDSTILL_TICK_SECONDS, Arrivals
 from ousel.kernel.clock import SystemClock
 from ousel.kernel.deadlines import set_deadline
 from ousel.kernel.errors import Refusal
@@ -69,13 +67,14 @@ NOTHING = Reply("nothing")
 class Request:
     """A request on its way, and the client that waits for its answer."""
 
-    __slots__ = ("answer", "handler", "is_given_up", "name", "sent_at", "task")
+    __slots__ = ("answer", "arrived_at", "handler", "is_given_up", "name", "sent_at", "task")
 
     def __init__(self, name: str, handler: Handler, answer: "asyncio.Future[Reply]") -> None:
         self.name = name
         self.handler = handler
         self.answer = answer
         self.sent_at = 0.0
+        self.arrived_at = 0.0
         self.is_given_up = False
         self.task: asyncio.Task[None] | None = None
 
@@ -89,8 +88,6 @@ class Process:
         self.loop = SimulatedLoop(scheduler)
         self.services: Services | None = None  # None until it has started
         self.clock_task: asyncio.Task[None] | None = None
-        self.arrivals = Arrivals()
-        self.ticks: asyncio.Task[None] | None = None
         self.requests: dict[Request, None] = {}  # in the order in which they were sent
 
     @override
@@ -100,7 +97,6 @@ class Process:
     def start(self, services: Services, checker: Checker) -> None:
         """Serve with these services; the checker observes each posting."""
         self.services = services
-        self.ticks = self.loop.create_task(self._tick())
         queue = services.posting_queue
         post = queue.post
 
@@ -115,10 +111,6 @@ class Process:
             return result
 
         queue.post = observed_post  # type: ignore[method-assign]
-
-    async def _tick(self) -> None:
-        await self.arrivals.tick()
-        await run_repeatedly(STANDSTILL_TICK_SECONDS, self.arrivals.tick)
 
 
 class Network:
@@ -149,7 +141,9 @@ class Network:
             self._clients.call_later(self._delay(), _settle, answer, NOTHING)
         elif not self._is_lost():
             process.requests[request] = None
-            process.loop.call_later(self._delay(), self._deliver, process, request)
+            delay = self._delay()
+            request.arrived_at = self._scheduler.now + delay
+            process.loop.call_later(delay, self._deliver, process, request)
         timer = self._clients.call_later(patience_seconds, self._give_up, process, request)
         try:
             return await answer
@@ -169,8 +163,7 @@ class Network:
     async def _serve(self, process: Process, request: Request) -> None:
         assert process.services is not None
         sent_at.set(request.sent_at)
-        arrived_at = process.arrivals.earliest(process.loop.time())
-        set_deadline(arrived_at + self.deadline_seconds)
+        set_deadline(arrival(request, process) + self.deadline_seconds)
         try:
             reply = Reply("answer", await request.handler(process.services))
         except Refusal as refusal:
@@ -205,6 +198,11 @@ class Network:
 
     def _is_lost(self) -> bool:
         return bool(self.loss) and self._random.random() < self.loss
+
+
+def arrival(request: Request, _: Process) -> float:
+    """Return when a request arrived, however late the process reads it; the kernel knows it."""
+    return request.arrived_at
 
 
 def _settle(answer: "asyncio.Future[Reply]", reply: Reply) -> None:

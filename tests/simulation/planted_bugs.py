@@ -16,7 +16,6 @@ from ousel.database import retries, sqlite
 from ousel.database.clock import PostgresClock
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement
-from ousel.http.arrivals import Arrivals
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from ousel.ledger import batch, rules
 from ousel.ledger.batch import PostingBatch
@@ -55,7 +54,7 @@ def _set_no_deadline() -> list[Patch]:
 
 
 def _forget_standstills() -> list[Patch]:
-    return [(Arrivals, "earliest", lambda _, read_at: read_at)]
+    return [(network, "arrival", lambda _, process: process.loop.time())]
 
 
 class _FirstSequences(dict[str, int]):
@@ -171,7 +170,7 @@ PLANTED_BUGS = {
         "A request that was given up is not executed later.", _set_no_deadline
     ),
     "forget-standstills": PlantedBug(
-        "A request that arrived while its process stood still is as old as that.",
+        "A request that a frozen process reads late is as old as it is.",
         _forget_standstills,
         first_seed=22274,
     ),

@@ -6,10 +6,9 @@ import asyncio
 class LoopTime:
     """Replaces the clock of the running event loop, which its deadlines and timers use."""
 
-    def __init__(self, *, runs: bool = True) -> None:
-        """Advance only in steps unless it also runs."""
+    def __init__(self) -> None:
         loop = asyncio.get_running_loop()
-        self._real_time = loop.time if runs else lambda: 0.0
+        self._real_time = loop.time
         self._advanced_seconds = 0.0
         loop.time = self.now  # type: ignore[method-assign]
 

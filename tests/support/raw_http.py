@@ -9,13 +9,18 @@ import httpx2
 ANSWER_SECONDS_MAX = 20.0
 
 
-async def exchange(port: int, *pieces: bytes, pause_seconds: float = 0.0) -> httpx2.Response:
+async def exchange(
+    port: int,
+    *pieces: bytes,
+    pause_seconds: float = 0.0,
+    seconds_max: float = ANSWER_SECONDS_MAX,
+) -> httpx2.Response:
     """Send the pieces, and return the answer; the request must have `Connection: close`."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         with contextlib.suppress(ConnectionError):  # an answer may come before the last piece
             await _written(writer, pieces, pause_seconds)
-        octets = await asyncio.wait_for(_read(reader), ANSWER_SECONDS_MAX)
+        octets = await asyncio.wait_for(_read(reader), seconds_max)
     finally:
         writer.close()
     return _parsed(octets)

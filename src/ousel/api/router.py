@@ -14,7 +14,6 @@ from ousel.api.observers import RequestObservers
 from ousel.api.problems import problem_answer
 from ousel.api.route import Route
 from ousel.api.route_table import RouteLike, RouteTable
-from ousel.http.arrivals import Arrivals
 from ousel.http.messages import (
     Answer,
     AnswerDropped,
@@ -98,7 +97,6 @@ class Router:
         self._endpoints = endpoints
         self._pages = pages
         self._observers = observers
-        self.arrivals = Arrivals()
         self._deadline_seconds = settings.deadline_seconds
         self._docs_url = f"{settings.portal_url}/docs"
         self._base_url, self._base_path = settings.base_url, settings.base_path
@@ -113,8 +111,8 @@ class Router:
     async def respond(self, request: Request) -> Response:
         """Return the response to a request."""
         started = perf_counter()
-        if request.read_at is not None:
-            started -= asyncio.get_running_loop().time() - request.read_at
+        if request.arrived_at is not None:
+            started -= asyncio.get_running_loop().time() - request.arrived_at
         if request.method != "GET":
             self._set_deadline(request)
         request_id = self._observers.new_request_id()
@@ -141,10 +139,10 @@ class Router:
 
     def give_up(self, request: Request) -> None:
         """Note that the client has hung up before its request was begun."""
-        assert request.read_at is not None, "it has waited for its turn"
+        assert request.arrived_at is not None, "it has waited for its turn"
         with contextlib.suppress(NotFound, MethodNotAllowed):
             request.route, _ = self._table.find(request.method, request.path)
-        seconds = asyncio.get_running_loop().time() - request.read_at
+        seconds = asyncio.get_running_loop().time() - request.arrived_at
         self._observers.notify(request, _HUNG_UP, self._observers.new_request_id(), seconds)
 
     def has_page(self, path: str) -> bool:
@@ -156,10 +154,10 @@ class Router:
         return not isinstance(route, Route)
 
     def _set_deadline(self, request: Request) -> None:
-        read_at = request.read_at
-        if read_at is None:
-            read_at = asyncio.get_running_loop().time()
-        set_deadline(self.arrivals.earliest(read_at) + self._deadline_seconds)
+        arrived_at = request.arrived_at
+        if arrived_at is None:
+            arrived_at = asyncio.get_running_loop().time()
+        set_deadline(arrived_at + self._deadline_seconds)
 
     async def _answer(self, request: Request, request_id: str) -> Answer:
         if request.refusal is not None:

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from ousel.app.services import Services
 from ousel.database.clock import MEASURE_SECONDS, DatabaseClock
-from ousel.http.arrivals import STANDSTILL_TICK_SECONDS, Arrivals
 from ousel.kernel.errors import Refusal, release_frames
 from ousel.kernel.logs import EventLogger
 from ousel.mail.sender import SEND_SECONDS
@@ -27,18 +26,14 @@ _log = EventLogger()
 class BackgroundTasks:
     """What a process does repeatedly, apart from answering requests."""
 
-    def __init__(
-        self, services: Services, database_clock: DatabaseClock, arrivals: Arrivals
-    ) -> None:
-        """Run the tasks of these services, measure this clock, and watch for standstills."""
+    def __init__(self, services: Services, database_clock: DatabaseClock) -> None:
+        """Run the tasks of these services, and measure this clock."""
         self._services = services
         self._database_clock = database_clock
-        self._arrivals = arrivals
         self._running: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Read the clocks, which requests need at once, and start all tasks."""
-        await self._arrivals.tick()
         await self._database_clock.measure()
         if self._services.sandbox_clock is not None:
             await self._services.sandbox_clock.refresh()
@@ -61,7 +56,6 @@ class BackgroundTasks:
             (SWEEP_SECONDS, services.user_tokens.sweep),
             (SWEEP_SECONDS, services.attempts.sweep),
             (MEASURE_SECONDS, self._database_clock.measure),
-            (STANDSTILL_TICK_SECONDS, self._arrivals.tick),
             (SWEEP_SECONDS, services.retention.sweep),
             (SWEEP_SECONDS, services.outbox.sweep),
             (TICK_SECONDS, services.log.sealer.seal_due),

@@ -63,6 +63,7 @@ class Ousel:
         self.services = services = Services(
             settings, self.database, clock or self.database_clock, processes
         )
+        self._background_tasks = BackgroundTasks(services, self.database_clock)
         self._health = Health(self.database, settings.database_url, self.database_clock)
         authenticator = ApiAuthenticator(services.partner_keys, services.user_tokens, settings)
         self._operations = api_routes(services, authenticator, settings)
@@ -99,9 +100,6 @@ class Ousel:
         )
         self.respond = self._router.respond
         self.give_up = self._router.give_up
-        self._background_tasks = BackgroundTasks(
-            services, self.database_clock, self._router.arrivals
-        )
 
     def _has_page(self, path: str) -> bool:
         """Return whether a browser can open this path."""

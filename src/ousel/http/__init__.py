@@ -1,1 +1,1 @@
-"""HTTP: connections and their turns, arrivals, request parsing and its limits, messages."""
+"""HTTP: connections and turns, what waits unread, request parsing and its limits, messages."""

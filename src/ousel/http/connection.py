@@ -16,10 +16,12 @@ from typing_extensions import override
 from ousel.http.messages import AnswerDropped, Request, Responder, Response
 from ousel.http.parser import RequestParser
 from ousel.http.turns import Turns
+from ousel.http.unread import seconds_unread
 from ousel.kernel.logs import EventLogger
 
 REQUESTS_WAITING_MAX: Final = 16
 LINGER_SECONDS_MAX: Final = 5.0
+UNREAD_SECONDS_MIN: Final = 1.0  # below this, a request counts as read when it arrived
 
 _FAILED_RESPONSE: Final = Response(HTTPStatus.INTERNAL_SERVER_ERROR, b"content-length: 0\r\n", b"")
 
@@ -74,6 +76,7 @@ class Connection(RequestParser):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._server_state.connections.add(self)
+        self._socket = transport.get_extra_info("socket")
         peer = transport.get_extra_info("peername")
         self._address = str(peer[0]) if isinstance(peer, (list, tuple)) else ""
         self._close_when_idle()
@@ -126,10 +129,14 @@ class Connection(RequestParser):
         if not keeps_alive or b"connection" in request.headers:  # includes all of HTTP/1.0
             request.accepts_chunks = parser.get_http_version() == "1.1"
             request.is_last = not (keeps_alive and request.accepts_chunks)
+        if request.method != "GET":  # it may write, so it has a deadline
+            unread_seconds = seconds_unread(self._socket)
+            if unread_seconds > UNREAD_SECONDS_MIN:
+                request.arrived_at = self._loop.time() - unread_seconds
         if self._answer_task is None:
             self._start_answer(request)
             return
-        request.read_at = self._loop.time()
+        self._set_arrival(request)
         self._waiting_requests.append(request)
         if len(self._waiting_requests) >= REQUESTS_WAITING_MAX and not self._is_reading_paused:
             self._is_reading_paused = True
@@ -181,13 +188,18 @@ class Connection(RequestParser):
 
     async def _take_turn(self, request: Request) -> None:
         """Wait until the first request of this connection may begin."""
-        request.read_at = self._loop.time()
+        self._set_arrival(request)
         try:
             await self._server_state.turns.take()
         except asyncio.CancelledError:
             self._responder.give_up(request)
             raise
         self._is_new = False
+
+    def _set_arrival(self, request: Request) -> None:
+        """Note when the request arrived, because it has to wait here."""
+        if request.arrived_at is None:
+            request.arrived_at = self._loop.time()
 
     def _send(self, request: Request, response: Response) -> None:
         """Send the response, except for its stream."""

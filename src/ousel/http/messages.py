@@ -29,8 +29,9 @@ class Request(msgspec.Struct, gc=False, kw_only=True):
     is_last: bool = False  # the connection is closed after the answer
     # Why the request could not be read; the other fields are then empty.
     refusal: Refusal | None = None
-    # In the event loop's time; set for the first request of a connection, and behind another.
-    read_at: float | None = None
+    # In the event loop's time; set for the first request of a connection, for a request behind
+    # another one, and for one that was read late.
+    arrived_at: float | None = None
     accepts_chunks: bool = True  # if not, a stream ends when the connection is closed
     route: Any = None  # for the observers
     caller: Any = None  # for the observers
