@@ -17,5 +17,8 @@ def seconds_unread(connection: socket.socket) -> float:
     """Return how long ago the last bytes of a connection arrived; 0 if the system does not say."""
     if sys.platform != "linux":
         return 0.0
-    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_DATA.stop)
+    try:
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_DATA.stop)
+    except OSError:
+        return 0.0
     return int.from_bytes(info[_LAST_DATA], sys.byteorder) / 1_000
