@@ -21,7 +21,7 @@ from ousel.kernel.logs import EventLogger
 
 REQUESTS_WAITING_MAX: Final = 16
 LINGER_SECONDS_MAX: Final = 5.0
-UNREAD_SECONDS_MIN: Final = 1.0  # below this, a request counts as read when it arrived
+UNREAD_SECONDS_MIN: Final = 1.0  # below this, a request counts as arrived when it is read
 
 _FAILED_RESPONSE: Final = Response(HTTPStatus.INTERNAL_SERVER_ERROR, b"content-length: 0\r\n", b"")
 
