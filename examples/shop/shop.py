@@ -4,8 +4,9 @@ Visitors pay for books with charges. The shop follows its account, and delivers 
 its payment arrives. People can connect their Ousel account, and the owner can pay the supplier by a
 transfer that is safe to repeat.
 
-Each order is stored in SQLite before its charge is created, and its id is the idempotency key, so
-there is only one charge. If no answer comes, the visitor finds the order in the shop and retries.
+Each order is stored in SQLite before its charge is created, and its id is in the idempotency key,
+so there is only one charge that can be paid. If no answer comes, the visitor finds the order in the
+shop and retries. If the charge has expired by then, the shop creates another with a new key.
 """
 
 import asyncio
@@ -175,20 +176,25 @@ async def pay_order(request: Request) -> Response:
 
 
 async def redirect_to_checkout(request: Request, order_id: str) -> Response:
-    """Send the payer to the checkout page of the order, whose charge is created only once."""
+    """Send the payer to the checkout page of the order, which has one charge that can be paid."""
     row = database.execute("SELECT items, total FROM orders WHERE id = ?", (order_id,)).fetchone()
     if row is None:
         return page(request, "No such order", '<p><a href="/">Back to the shop</a></p>', 404)
     items, total = row
     titles = ", ".join(BOOKS[slug][0] for slug in items.split(","))
-    charge = await ousel.charges.create(
-        amount=Decimal(total),
-        description=titles[:DESCRIPTION_CHARACTERS_MAX],
-        reference=order_id,
-        success_url=f"{SHOP_URL}/orders/{order_id}",
-        cancel_url=f"{SHOP_URL}/orders/{order_id}/canceled",
-        idempotency_key=order_id,
-    )
+    attempt = 1
+    while True:
+        charge = await ousel.charges.create(
+            amount=Decimal(total),
+            description=titles[:DESCRIPTION_CHARACTERS_MAX],
+            reference=order_id,
+            success_url=f"{SHOP_URL}/orders/{order_id}",
+            cancel_url=f"{SHOP_URL}/orders/{order_id}/canceled",
+            idempotency_key=f"{order_id}-{attempt}",
+        )
+        if charge.status not in {"canceled", "expired"}:
+            break
+        attempt += 1  # this key returns the same charge for ever: a new charge needs a new key
     database.execute("UPDATE orders SET charge_id = ? WHERE id = ?", (charge.id, order_id))
     return redirect(request, charge.checkout_url)
 

@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.payment import ChargePayments
 from ousel.charges.service import ChargeService
 from ousel.kernel.clock import system_clock
@@ -20,6 +21,7 @@ from ousel.ledger.rules import Account
 from ousel_client import AsyncClient, RetryPolicy, UserToken
 from tests.oauth.consents import REDIRECT_URI, Consent
 from tests.support.ports import free_port
+from tests.support.raw_sql import RawSql
 from tests.support.world import PartnerClient, World
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop" / "shop.py"
@@ -59,6 +61,22 @@ class ExampleShop:
         charges = ChargeService(self.world.database, queue, system_clock)
         charge = await charges.charge_by_id(checkout_url.rpartition("/")[2])
         await charges.pay(charge, payer.id)
+
+    async def cancel_charges(self) -> None:
+        """Cancel the charges of the shop that can still be paid."""
+        for charge in (await self.caller.client.get("/charges?status=created")).json()["data"]:
+            canceled = await self.caller.client.post(f"/charges/{charge['id']}/cancel")
+            assert canceled.is_success, canceled.text
+
+    async def expire_charges(self) -> None:
+        """Let the charges of the shop be older than a charge can be paid."""
+        async with RawSql(self.world.url) as raw_sql:
+            await raw_sql.run(
+                "UPDATE charges SET created_at = created_at - ?, expires_at = expires_at - ?"
+                " WHERE account_id = ? AND status = 'created'",
+                *(LIFETIME_MICROS,) * 2,
+                self.caller.account.id,
+            )
 
     async def connect(self, person: Account) -> None:
         """Connect a person's account, as if they had come back from the portal."""
@@ -125,6 +143,21 @@ async def test_an_order_that_got_no_charge_is_paid_later(shop: ExampleShop) -> N
     [charge] = (await shop.caller.client.get("/charges")).json()["data"]
     assert {each.headers["location"] for each in answers} == {charge["checkout_url"]}
     assert not ORDER.search((await shop.browser.get("/")).text)
+
+
+async def test_an_order_whose_charge_ended_unpaid_gets_another(shop: ExampleShop) -> None:
+    """A visitor whose charge was canceled or expired is sent to a charge that can be paid."""
+    await shop.browser.post("/cart/notes")
+    await shop.browser.post("/pay")
+
+    for end in (shop.cancel_charges, shop.expire_charges):
+        await end()
+        shop.module.database.execute("UPDATE orders SET charge_id = NULL")  # no answer came
+        [waiting] = ORDER.findall((await shop.browser.get("/")).text)
+        answers = [await shop.browser.post(waiting) for _ in range(2)]
+
+        [payable] = (await shop.caller.client.get("/charges?status=created")).json()["data"]
+        assert {each.headers["location"] for each in answers} == {payable["checkout_url"]}
 
 
 async def test_a_button_that_is_pressed_twice_leads_to_one_checkout(shop: ExampleShop) -> None:
