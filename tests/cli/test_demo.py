@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from ousel.cli import demo as demo_command
+from ousel.kernel.settings import Settings
 from tests.cli.commands import OUSEL, assert_fails, ousel
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.ports import free_port
@@ -262,6 +263,39 @@ def test_without_the_shop_s_port_the_demo_runs_without_a_shop(
     assert shop.endswith(f"not running: port {port} is taken; choose another with --shop-port")
     assert "curl -s " in outcome.output
     assert "cart" not in outcome.output
+
+
+def test_a_demo_on_the_shop_s_port_runs_without_a_shop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo keeps the port, and says how to choose another for the shop."""
+    monkeypatch.setattr(demo_command, "serve_until_stopped", lambda _, listener: listener.close())
+    port = free_port()
+
+    outcome = ousel("demo", f"--port={port}", f"--shop-port={port}", database="unused.db")
+
+    assert outcome.exit_code == 0, outcome.errors
+    assert f"not running: port {port} is taken; choose another with --shop-port" in outcome.output
+    assert "cart" not in outcome.output
+
+
+def test_a_demo_on_all_addresses_shows_one_that_a_browser_can_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It listens on all addresses, but each address that it names is this machine's own."""
+    bound = []
+
+    def stop_at_once(_: Settings, listener: socket.socket) -> None:
+        bound.append(listener.getsockname()[0])
+        listener.close()
+
+    monkeypatch.setattr(demo_command, "serve_until_stopped", stop_at_once)
+    monkeypatch.setattr(demo_command, "shop_can_run", lambda: False)
+    port = free_port()
+
+    outcome = ousel("demo", "--host=0.0.0.0", f"--port={port}", "--json", database="unused.db")
+
+    assert bound == ["0.0.0.0"]
+    assert outcome.json["base_url"] == f"http://127.0.0.1:{port}/v1"
+    assert outcome.json["portal_url"] == f"http://127.0.0.1:{port}"
 
 
 def test_without_the_shop_s_packages_the_demo_runs_without_a_shop(

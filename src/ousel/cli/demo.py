@@ -40,6 +40,8 @@ PEOPLE: Final = {
     "ada": "Ada Lovelace",
     "grace": "Grace Hopper",
 }
+# A browser cannot open "all addresses", so links name the loopback address instead.
+_LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - chosen by the caller
 _SHOP_STEPS: Final = f"""
 [bold]Try the shop:[/bold] put a book into the shop's cart, pay as ada, and connect with Ousel.
 If you connect as {PARTNER}, who owns the shop, the shop also shows a button that pays its supplier.
@@ -58,7 +60,9 @@ class _Demo(msgspec.Struct, frozen=True):
 
 def demo(
     *,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="The address to listen on. With 0.0.0.0, links name 127.0.0.1.")
+    ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(help="The port to listen on.", min=1, max=PORT_MAX)
     ] = PORT_DEFAULT,
@@ -77,8 +81,8 @@ def demo(
     reason = "the database is not empty: a demo needs an empty one"
     with temporary_database(database, message=reason) as url:
         listener = bind_socket(host, port)
-        no_shop = _why_no_shop(shop_port)
-        origin = address_at(host, port)
+        no_shop = _why_no_shop(port, shop_port)
+        origin = address_at(_LOOPBACK.get(host, host), port)
         server_settings = Settings(
             database_url=url,
             sandbox=True,
@@ -110,11 +114,11 @@ def _is_in_use(port: int) -> bool:
     return True
 
 
-def _why_no_shop(shop_port: int) -> str | None:
+def _why_no_shop(port: int, shop_port: int) -> str | None:
     """Return why the shop cannot run, or None if it can."""
     if not shop_can_run():
         return "not installed: it needs the packages ousel-client and starlette"
-    if _is_in_use(shop_port):
+    if shop_port == port or _is_in_use(shop_port):
         return f"not running: port {shop_port} is taken; choose another with --shop-port"
     return None
 
