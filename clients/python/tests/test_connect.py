@@ -226,6 +226,22 @@ def test_an_issuer_that_is_not_the_portal_is_named() -> None:
         client.code_from(f"{REDIRECT_URI}?{back}", state="s")
 
 
+@pytest.mark.parametrize(
+    ("base_url", "issuer"),
+    [
+        ("https://pay.example:443/v1", "https://pay.example"),
+        ("https://Pay.Example/v1", "https://pay.example"),
+        ("HTTP://localhost:80/v1", "http://localhost"),
+        ("http://[::1]:443/v1", "http://[::1]:443"),
+    ],
+)
+def test_the_portal_is_found_however_the_address_is_written(base_url: str, issuer: str) -> None:
+    """Capital letters and the default port do not make another address."""
+    back = urlencode({"code": "ac_1", "state": "s", "iss": issuer})
+    with Client("sk_live_any", base_url=base_url) as client:
+        assert client.code_from(f"{REDIRECT_URI}?{back}", state="s") == "ac_1"
+
+
 def test_proof_keys_differ_and_stay_hidden() -> None:
     """Each proof key has a new verifier, which its repr does not show."""
     first, second = ProofKey(), ProofKey()

@@ -1,6 +1,6 @@
 """Receipts are checked without the server, and every byte of them counts."""
 
-from decimal import Decimal
+from decimal import Decimal, Inexact, localcontext
 from typing import Any
 
 import pytest
@@ -30,6 +30,17 @@ def test_a_receipt_proves_the_transfer_and_the_balance(side: str) -> None:
     assert (proof.sequence, proof.index, proof.size) == (1, 5, 13)
     assert proof.witnesses == ("witness.example.com/w1",)
     assert receipt.check(VKEY).witnesses == ()
+
+
+def test_the_decimal_context_of_the_program_does_not_matter() -> None:
+    receipt = Receipt(receipt_of(movement(1_234_567)))
+
+    with localcontext() as context:
+        context.prec = 3
+        context.traps[Inexact] = True
+        proof = receipt.check(VKEY)
+
+    assert (proof.amount, proof.balance_after) == (Decimal("1.234567"), Decimal("98.765433"))
 
 
 def test_a_receipt_to_show_others_proves_the_transfer_alone() -> None:
@@ -76,6 +87,7 @@ def test_the_operators_signature_does_not_replace_the_proof(
         (b'"checkpoint":"', b'"checkpoint":"x'),
         (b'"entry":{', b'"other":{'),
         (b'"balance_after":75.00', b'"balance_after":75.0000001'),
+        (b'"balance_after":75.00', b'"balance_after":75.' + b"0" * 40 + b"1"),
     ],
 )
 def test_a_signed_receipt_that_makes_no_sense_is_refused(before: bytes, after: bytes) -> None:

@@ -1,5 +1,6 @@
 """Waiting for a charge, with answers that the server delays, or by polling."""
 
+import math
 from typing import Any
 
 import pytest
@@ -121,6 +122,14 @@ def test_the_charge_is_read_a_last_time_at_the_time_limit() -> None:
     assert sum(script.delays) == 3.0
     assert isinstance(raised.value, TimeoutError)
     assert isinstance(raised.value, OuselError)
+
+
+def test_a_wait_can_be_without_a_time_limit() -> None:
+    """An infinite time limit is allowed, because every charge is final after two hours."""
+    script = Script([charge(), charge("expired")])
+
+    assert wait(script, math.inf).status == "expired"
+    assert preferred(script) == [f"wait={HELD_SECONDS_MAX}", None]
 
 
 def test_without_time_the_charge_is_read_once() -> None:

@@ -25,6 +25,7 @@ _NOT_SENT: Final = (
     httpx2.PoolTimeout,
     httpx2.UnsupportedProtocol,
 )
+_DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}
 # A call that waits holds its connection, and must not keep others from getting one.
 _LIMITS: Final = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 
@@ -48,9 +49,10 @@ class Address:
 
     @property
     def origin(self) -> str:
-        """The address without its path."""
+        """The address without its path, in lower case and without the default port."""
         parts = urlsplit(self.base_url)
-        return f"{parts.scheme}://{parts.netloc}"
+        host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS[parts.scheme])
+        return f"{parts.scheme}://{host}"
 
 
 @cache

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact
 from typing import Any, Final
 
 from ousel_client.errors import OuselError
@@ -23,6 +23,7 @@ _COSIGNATURE: Final = 4  # signs a text and the time
 _HASH_BYTES: Final = 32
 _PRIVATE_FIELDS: Final = frozenset({"balance_after", "idempotency_key", "sequence"})
 _MICROS_PER_UNIT: Final = 1_000_000
+_EXACT: Final = Context(prec=40, traps=[Inexact])  # the context of the program may round
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -212,8 +213,8 @@ def _check_entry(transfer: dict[str, Any], entry: dict[str, Any], leaf: dict[str
     """Recompute the hash of the holder's own entry, and compare it with the leaf."""
     is_debit = transfer["direction"] == "out"
     own, other = (leaf["from"], leaf["to"]) if is_debit else (leaf["to"], leaf["from"])
-    amount = int(Decimal(leaf["amount"]) * _MICROS_PER_UNIT)
-    balance = Decimal(transfer["balance_after"]) * _MICROS_PER_UNIT
+    amount = int(_EXACT.multiply(Decimal(leaf["amount"]), _MICROS_PER_UNIT))
+    balance = _EXACT.multiply(Decimal(transfer["balance_after"]), _MICROS_PER_UNIT)
     created = datetime.fromisoformat(leaf["created_at"]) - _EPOCH
     fields = [
         own,

@@ -32,7 +32,7 @@ def wait_until_final(
     while True:
         poll += 1
         started_at = settings.seconds()
-        held_seconds = min(int(max(ends_at - started_at, 0.0)), HELD_SECONDS_MAX) if is_held else 0
+        held_seconds = int(min(max(ends_at - started_at, 0.0), HELD_SECONDS_MAX)) if is_held else 0
         found = yield from _read_charge(settings, request, held_seconds, pause_seconds)
         charge, error = (found, None) if isinstance(found, Charge) else (None, found)
         left_seconds = ends_at - settings.seconds()
