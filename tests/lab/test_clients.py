@@ -5,6 +5,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from ousel.charges.service import ChargeService
+from ousel.kernel.clock import timestamp
+from ousel.kernel.errors import DatabaseUnavailable
 from tests.lab import clients
 from tests.lab.clients import GoodClient
 from tests.lab.conftest import Lab
@@ -106,6 +109,68 @@ async def test_a_revoked_key_is_refused_and_another_key_works(lab: Lab) -> None:
     assert (passed["result"], failed["result"]) == ("passed", "failed")
     assert failed_rules(failed) == {"stopped_when_final"}
     assert (await lab.http.get("/me")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "broken"),
+    [
+        ("/transfers?order=oldest", {"asked_for_outcome"}),
+        ("/charges?status=paid", {"asked_for_outcome"}),
+        ("/charges?status=expired", set()),
+        ("/charges", set()),
+    ],
+)
+async def test_an_expiry_is_learned_only_from_what_shows_it(
+    lab: Lab, path: str, broken: set[str]
+) -> None:
+    """It is not a transfer, and it is not in a list of the charges that are paid."""
+    started = await lab.start("charge-expires")
+    await lab.http.post("/charges", json={"amount": 1}, headers={"Idempotency-Key": "order"})
+    for _ in range(3):
+        await lab.http.get(path)
+
+    assert failed_rules(await lab.finish(started)) == broken
+
+
+@pytest.mark.parametrize("rehearsal", ["paid-in-last-second", "charge-expires"])
+async def test_a_charge_that_is_closed_already_does_not_move_the_clock(
+    lab: Lab, rehearsal: str
+) -> None:
+    """The calls do not say that the lab closed it, and its status shows the outcome."""
+    started = await lab.start(rehearsal)
+    charge = (await lab.http.post("/charges", json={"amount": 1})).json()
+    await lab.http.get(f"/charges/{charge['id']}")
+    await lab.http.post(f"/charges/{charge['id']}/cancel")
+    await lab.http.get(f"/charges/{charge['id']}")
+
+    record = await lab.finish(started)
+
+    now = (await lab.http.post("/sandbox/clock", json={"advance": 0})).json()["now"]
+    assert now == timestamp(lab.clock())
+    assert record["calls"][-1]["happened"] == "200, charge canceled; the charge was closed already"
+
+
+async def test_a_charge_that_could_not_be_paid_is_not_said_to_be_paid(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is still open, so the next read of the charge tries to pay it again."""
+    pay = ChargeService.pay
+
+    async def fail_once(*_: object) -> None:
+        monkeypatch.setattr(ChargeService, "pay", pay)
+        raise DatabaseUnavailable("The database is away.", retry_after_seconds=1)
+
+    monkeypatch.setattr(ChargeService, "pay", fail_once)
+    started = await lab.start("paid-in-last-second")
+    charge = (await lab.http.post("/charges", json={"amount": 1})).json()
+    for _ in range(3):
+        await lab.http.get(f"/charges/{charge['id']}")
+
+    happened = [call["happened"] for call in (await lab.finish(started))["calls"]]
+    assert happened[-2:] == [
+        "200, charge created",
+        "200, charge paid; the charge was paid before this answer",
+    ]
 
 
 async def test_what_a_client_never_did_counts_when_the_rehearsal_has_ended(lab: Lab) -> None:

@@ -75,7 +75,7 @@ def any_calls(draw: st.DrawFn) -> list[RecordedCall]:
             charge_status=draw(st.sampled_from([None, "created", "paid", "expired"])),
             from_browser=draw(st.booleans()),
             is_forged=draw(st.booleans()),
-            event=draw(st.sampled_from([None, "shortened", "shifted", "paid"])),
+            event=draw(st.sampled_from([None, "shortened", "shifted", "paid", "closed-already"])),
         )
         for sequence, arrived_at in enumerate(times, 1)
     ]
@@ -223,6 +223,25 @@ def test_the_outcome_of_a_charge_is_asked_for() -> None:
         for calls in cases:
             assert verdict("asked_for_outcome", *calls, name="charge-expires") == wanted
     assert verdict("asked_for_outcome", created, asked) == "not_shown"
+
+
+def test_a_charge_that_was_closed_already_says_nothing_about_the_client() -> None:
+    """The lab did not close it, and a list of transfers does not show that it is closed."""
+    created = call(1, operation="createCharge", charge_id="ch_1", charge_status="created")
+    listed = call(2, operation="listTransfers", key=None, event="closed-already")
+
+    assert verdict("asked_for_outcome", created, listed, name="paid-in-last-second") == "not_shown"
+
+
+def test_only_the_credential_that_was_used_first_is_refused() -> None:
+    """Another person's token works, also between the calls with the token that has expired."""
+    planned: list[RecordedCall] = []
+    for sequence, person in enumerate(["ada", "bob", "ada", "bob", "ada"], 1):
+        arrived = call(sequence, operation="getUserMe", credential=f"ut_test_{person}")
+        plan = plan_call("token-expired", arrived, planned)
+        planned.append(msgspec.structs.replace(arrived, disturbance=plan.disturbance))
+
+    assert [each.sequence for each in planned if each.disturbance] == [3, 5]
 
 
 def test_a_list_is_read_to_its_end() -> None:

@@ -108,6 +108,23 @@ async def test_the_number_of_calls_and_of_rehearsals_is_limited(lab: Lab, raw_sq
     assert (await lab.http.get(f"/sandbox/lab/{started['id']}")).status_code == 404
 
 
+async def test_a_running_rehearsal_is_kept_however_many_others_start(
+    lab: Lab, database: Database
+) -> None:
+    """Each app of the account rehearses at the same time; the oldest goes on."""
+    started = await lab.start("slow")
+    await lab.http.get("/me")
+    for _ in range(REHEARSALS_MAX):
+        _, key = await app_with_key(database, lab.account, "test")
+        lab.clock.advance(seconds=1)
+        async with called_with(lab, key):
+            await lab.start("slow")
+
+    record = await lab.finish(started)
+
+    assert (record["status"], len(record["calls"])) == ("ended", 1)
+
+
 @pytest.mark.parametrize(
     "body",
     [b"", b"[]", b"nonsense", b'"\xff"', b"[" * 60_000, b'{"amount": ' + b"[" * 30_000, b"{" * 90],

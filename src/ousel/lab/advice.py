@@ -9,6 +9,7 @@ _EVENTS: Final[dict[Event, str]] = {
     "answered-at-once": "answered at once, without waiting",
     "paid": "the charge was paid before this answer",
     "expired": "the charge expired before this answer",
+    "closed-already": "the charge was closed already",
     "shortened": "the page was shortened",
     "shifted": "another transfer arrived before this page, which was shortened",
 }

@@ -1,14 +1,17 @@
 """What the lab does before a call is answered, such as closing a charge or adding a transfer."""
 
-from typing import Final, Protocol
+import contextlib
+from typing import Final, Literal, Protocol
 from urllib.parse import parse_qsl, urlencode
 
 from ousel.accounts.service import AccountService, IdentifierInUse, NewHolder
+from ousel.charges.lifecycle import is_final
 from ousel.charges.service import ChargeService
 from ousel.http.messages import Request
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
+from ousel.kernel.errors import Refusal
 from ousel.kernel.money import MICROS_PER_UNIT
-from ousel.lab.rules import PAGE_RECORDS, created_charge
+from ousel.lab.rules import PAGE_RECORDS, Event, created_charge
 from ousel.lab.service import ArrivedCall
 from ousel.ledger.funding import issue_money
 from ousel.ledger.queue import PostingQueue
@@ -43,37 +46,53 @@ class LabEvents:
         self._posting_queue = posting_queue
         self._clock = clock
 
-    async def carry_out(self, arrived: ArrivedCall, request: Request) -> None:
-        """Carry out the event that was planned for the call, before the call is answered."""
+    async def carry_out(self, arrived: ArrivedCall, request: Request) -> Event | None:
+        """Carry out the event that was planned for the call, before the call is answered.
+
+        Return what happened. None if the charge could not be closed: the next read tries it again.
+        """
         match arrived.plan.event:
             case "answered-at-once":
                 request.headers = {
                     name: value for name, value in request.headers.items() if name != b"prefer"
                 }
             case "paid" | "expired" as outcome:
-                await self._close_charge(arrived, is_paid=outcome == "paid")
+                try:
+                    return await self._close_charge(arrived, outcome)
+                except Refusal:
+                    return None
             case "shortened":
                 request.query = _with_short_page(request.query)
             case "shifted":
                 request.query = _with_short_page(request.query)
-                account = await self._accounts.get(arrived.rehearsal.account_id)
-                await issue_money(self._posting_queue, self._clock, account, SHIFT_MICROS)
-            case None:
+                with contextlib.suppress(Refusal):  # the list is read all the same
+                    account = await self._accounts.get(arrived.rehearsal.account_id)
+                    await issue_money(self._posting_queue, self._clock, account, SHIFT_MICROS)
+            case "closed-already" | None:  # the first is never planned
                 pass
+        return arrived.plan.event
 
-    async def _close_charge(self, arrived: ArrivedCall, *, is_paid: bool) -> None:
-        """Let the charge expire, or pay it when it has one to two seconds left."""
+    async def _close_charge(
+        self, arrived: ArrivedCall, outcome: Literal["paid", "expired"]
+    ) -> Event:
+        """Let the charge expire, or pay it when it has at most two seconds left.
+
+        If the charge is closed already, leave the clock alone: all partners use it.
+        """
         charge_id = created_charge(arrived.earlier)
         assert charge_id is not None, "otherwise nothing was planned"
         charge = await self._charges.own_charge(arrived.rehearsal.account_id, charge_id)
+        if is_final(charge.status):
+            return "closed-already"
         left_seconds = (charge.expires_at - self._clock()) // MICROS_PER_SECOND
-        if not is_paid:
+        if outcome == "expired":
             await self._clock.advance(max(left_seconds + 1, 0))
-            return
+            return outcome
         payer = await self._payer()
         await issue_money(self._posting_queue, self._clock, payer, charge.amount)
         await self._clock.advance(max(left_seconds - 1, 0))
         await self._charges.pay(charge, payer.id)
+        return outcome
 
     async def _payer(self) -> Account:
         """Return the account that pays in the lab; open it at the first payment."""

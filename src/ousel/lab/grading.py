@@ -222,7 +222,9 @@ def _check_outcome(evidence: Evidence) -> Grade:
     if any(call.event in ("paid", "expired") or shows_outcome(call) for call in evidence.calls):
         return Grade(rule, "passed", "Ousel was asked for the outcome until it was known.")
     created = [call for call in evidence.creations if call.charge_id is not None]
-    if evidence.name not in ("paid-in-last-second", "charge-expires") or not created:
+    was_closed = any(call.event == "closed-already" for call in evidence.calls)
+    is_about_charges = evidence.name in ("paid-in-last-second", "charge-expires")
+    if not is_about_charges or not created or was_closed:
         return _not_shown(rule, "No charge was closed by this rehearsal.")
     if not evidence.has_ended:
         return _not_shown(rule, "The charge is still open.")

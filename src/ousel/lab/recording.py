@@ -56,6 +56,7 @@ def record_request(
         amount=_text_of(fields.get("amount")),
         cursor=query.get("cursor", "")[:TEXT_CHARACTERS_MAX] or None,
         is_oldest_first=query.get("order") == "oldest",
+        status_filter=query.get("status", "")[:TEXT_CHARACTERS_MAX] or None,
         from_browser=any(name in request.headers for name in _BROWSER_HEADERS),
         charge_id=path.get("id") if route.name == "getCharge" else None,
     )

@@ -39,11 +39,9 @@ Rule = Literal[
     "kept_secret_on_server",
 ]
 # What the lab does before a call is answered. A disturbance makes the call itself go wrong.
-Event = Literal["answered-at-once", "paid", "expired", "shortened", "shifted"]
+Event = Literal["answered-at-once", "paid", "expired", "closed-already", "shortened", "shifted"]
 
 CREATES: Final = frozenset({"createTransfer", "createCharge"})
-# The operations by which a client can learn what became of a charge.
-ASKS: Final = frozenset({"getCharge", "listCharges", "listTransfers"})
 OPEN_RETURN: Final = "openForgedReturn"  # somebody opened the forged return; not an operation
 
 _ID: Final = re.compile(r"reh_[0-9a-v]{26}", re.ASCII)
@@ -85,6 +83,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     amount: str | None = None  # as written in the body
     cursor: str | None = None
     is_oldest_first: bool = False  # a list that new records do not shift
+    status_filter: str | None = None  # a list of charges that have this status
     from_browser: bool = False
     is_forged: bool = False  # it exchanges the code of the forged return
     disturbance: str | None = None  # a value of Ousel-Rehearse
@@ -226,29 +225,38 @@ def plan_call(name: RehearsalName, call: RecordedCall, earlier: Sequence[Recorde
     can_shift = call.operation == "listTransfers" and not call.is_oldest_first
     if name == "page-shifts" and can_shift:
         return Plan(event="shortened" if call.cursor is None else "shifted")
-    if name in ("paid-in-last-second", "charge-expires") and call.operation in ASKS:
-        return _plan_outcome("paid" if name == "paid-in-last-second" else "expired", earlier)
+    if name in ("paid-in-last-second", "charge-expires"):
+        return _plan_outcome("paid" if name == "paid-in-last-second" else "expired", call, earlier)
     return Plan()
 
 
 def _plan_revocation(prefix: str, call: RecordedCall, earlier: Sequence[RecordedCall]) -> Plan:
-    """Refuse the second call, and all later calls with the same credential, but no others."""
-    credential = call.credential or ""
-    used = [each for each in earlier if (each.credential or "").startswith(prefix)]
-    if not credential.startswith(prefix) or not used:
-        return Plan()
-    refused = next((each.credential for each in used if each.disturbance), credential)
-    return Plan(disturbance="key-revoked" if credential == refused else None)
+    """Refuse all calls with the credential that was used first, except the first one."""
+    used = [each.credential for each in earlier if (each.credential or "").startswith(prefix)]
+    return Plan(disturbance="key-revoked" if call.credential in used[:1] else None)
 
 
-def _plan_outcome(outcome: Event, earlier: Sequence[RecordedCall]) -> Plan:
+def _plan_outcome(outcome: Event, call: RecordedCall, earlier: Sequence[RecordedCall]) -> Plan:
     """Answer the first read of a charge at once; close the charge at the second one."""
-    if created_charge(earlier) is None:
+    if created_charge(earlier) is None or not _can_show(outcome, call):
         return Plan()
     events = {each.event for each in earlier}
     if "answered-at-once" not in events:
         return Plan(event="answered-at-once")
     return Plan(event=None if outcome in events else outcome)
+
+
+def _can_show(outcome: Event, call: RecordedCall) -> bool:
+    """Return whether a client can learn from this call that its charge has this outcome."""
+    match call.operation:
+        case "getCharge":
+            return True
+        case "listCharges":
+            return call.status_filter in (None, outcome)
+        case "listTransfers":
+            return outcome == "paid"
+        case _:
+            return False
 
 
 def created_charge(calls: Sequence[RecordedCall]) -> str | None:

@@ -1,6 +1,5 @@
 """The endpoint server of a sandbox: it records and disturbs the calls of apps that rehearse."""
 
-import contextlib
 from typing import Final
 
 import msgspec
@@ -51,8 +50,8 @@ class LabServer:
             return await self._endpoints.answer(route, path, request, request_id, extra_headers)
         call = arrived.call
         try:
-            with contextlib.suppress(Refusal):  # the charge may be closed already
-                await self._events.carry_out(arrived, request)
+            event = await self._events.carry_out(arrived, request)
+            call = msgspec.structs.replace(call, event=event)
             if arrived.plan.disturbance is not None:
                 disturbance = parse_disturbance(arrived.plan.disturbance.encode())
                 route = disturbed_route(route, disturbance)

@@ -71,16 +71,16 @@ CHANGE_CALL: Final = Statement(
     " WHERE account_id = :account_id AND rehearsal_id = :id AND sequence = :sequence",
 )
 _OLD: Final = (
-    "IN (SELECT id FROM rehearsals WHERE account_id = :account_id"
-    f" ORDER BY id DESC LIMIT 1000 OFFSET {REHEARSALS_MAX})"
+    "IN (SELECT id FROM (SELECT id, ends_at FROM rehearsals WHERE account_id = :account_id"
+    f" ORDER BY id DESC LIMIT 1000 OFFSET {REHEARSALS_MAX}) AS older WHERE ends_at <= :now)"
 )
 DELETE_OLD: Final = (
     Statement(
-        "delete the calls of all but an account's newest rehearsals",
+        "delete the calls of all but an account's newest and running rehearsals",
         f"DELETE FROM rehearsal_calls WHERE account_id = :account_id AND rehearsal_id {_OLD}",
     ),
     Statement(
-        "delete all but an account's newest rehearsals",
+        "delete all but an account's newest and running rehearsals",
         f"DELETE FROM rehearsals WHERE account_id = :account_id AND id {_OLD}",
     ),
 )
@@ -89,10 +89,12 @@ _decoder: Final = msgspec.json.Decoder(RecordedCall)
 
 
 async def add(transaction: Transaction, rehearsal: Rehearsal) -> None:
-    """Insert a rehearsal, and delete the account's oldest ones."""
+    """Insert a rehearsal, and delete the account's oldest ones, unless they still run."""
     await transaction.insert(REHEARSALS, [msgspec.structs.astuple(rehearsal)])
     for statement in DELETE_OLD:
-        await transaction.execute(statement, account_id=rehearsal.account_id)
+        await transaction.execute(
+            statement, account_id=rehearsal.account_id, now=rehearsal.started_at
+        )
 
 
 async def running_rehearsals(
