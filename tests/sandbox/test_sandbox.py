@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -14,7 +15,7 @@ from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.settings import Settings
-from ousel.sandbox.clock import SandboxClock
+from ousel.sandbox.clock import REFRESH_SECONDS, SandboxClock
 from tests.support.accounts import balance, verify
 from tests.support.clock import ManualClock
 from tests.support.in_process import InProcessTransport, in_process_client
@@ -192,6 +193,28 @@ async def test_every_process_follows_the_clock(database: Database) -> None:
     await later.refresh()
 
     assert here() == there() == later() == before + 7_000_000
+
+
+@pytest.mark.parametrize(("processes", "pauses"), [(1, 0), (2, 1)])
+async def test_the_clock_has_advanced_everywhere_when_the_call_returns(
+    database: Database, monkeypatch: pytest.MonkeyPatch, processes: int, pauses: int
+) -> None:
+    """Only a sandbox with several processes waits, longer than they need to read the offset."""
+    here = SandboxClock(database, ManualClock(0), processes)
+    others = [SandboxClock(database, ManualClock(0)) for _ in range(processes - 1)]
+    waited: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        waited.append(seconds)
+        await asyncio.gather(*(other.refresh() for other in others))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ousel.sandbox.clock.asyncio", SimpleNamespace(sleep=pause))
+        await here.advance(7_200)
+
+    assert len(waited) == pauses
+    assert all(seconds > REFRESH_SECONDS for seconds in waited)
+    assert [other() for other in others] == [here()] * len(others)
 
 
 async def test_the_sandbox_describes_its_endpoints(client: httpx2.AsyncClient) -> None:

@@ -53,7 +53,9 @@ class Services:
         self, settings: Settings, database: Database, real_clock: Clock, processes: int
     ) -> None:
         """Create and connect the services, without opening anything yet."""
-        self.sandbox_clock = SandboxClock(database, real_clock) if settings.sandbox else None
+        self.sandbox_clock = (
+            SandboxClock(database, real_clock, processes) if settings.sandbox else None
+        )
         self.clock = clock = self.sandbox_clock or real_clock
         self.telemetry = Telemetry(settings, clock, processes)
         self.outbox = Outbox(database, clock, settings)

@@ -1,5 +1,6 @@
 """The sandbox's clock: the real clock plus the time by which tests have advanced it."""
 
+import asyncio
 from typing import Final
 
 from ousel.database.clock import database_time
@@ -21,10 +22,14 @@ async def time_of_servers(transaction: Transaction) -> int:
 class SandboxClock:
     """Returns the sandbox's time without asking the database; its offset never decreases."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        """Follow this clock, and add the time by which tests have advanced it."""
+    def __init__(self, database: Database, clock: Clock, processes: int = 1) -> None:
+        """Follow this clock, and add the time by which tests have advanced it.
+
+        `processes` is how many serve this sandbox together.
+        """
         self._database = database
         self._clock = clock
+        self._processes = processes
         self._offset_micros = 0
 
     def __call__(self) -> int:
@@ -41,7 +46,11 @@ class SandboxClock:
         self._offset_micros = max(self._offset_micros, offset_micros)
 
     async def advance(self, seconds: int) -> None:
-        """Advance the clock: here at once, in other processes with their next refresh."""
+        """Advance the clock: here at once, in other processes with their next refresh.
+
+        If there are other processes, give them time for this refresh. Before it, they refuse to
+        move money of accounts that have an entry with the new time.
+        """
 
         async def add(transaction: Transaction) -> int:
             offset = await store.add_offset(transaction, seconds * MICROS_PER_SECOND)
@@ -51,3 +60,5 @@ class SandboxClock:
 
         offset_micros = await self._database.write(add)
         self._offset_micros = max(self._offset_micros, offset_micros)
+        if self._processes > 1:
+            await asyncio.sleep(2 * REFRESH_SECONDS)
