@@ -11,9 +11,9 @@ import pytest
 
 from ousel.cli import verification
 from ousel.cli.verification import verify_everything
-from ousel.database.port import Database
+from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
-from ousel.ledger import verify_process
+from ousel.ledger import journal, verify_process
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.verify import VerificationFailed, verify_ledger
 from ousel.ledger.verify_process import (
@@ -158,6 +158,23 @@ async def test_an_interruption_is_not_taken_for_an_error(
         await database.snapshot(
             lambda transaction: verify_in_two_processes(transaction, ignore, interrupt)
         )
+
+
+@pytest.mark.usefixtures("people")
+async def test_a_read_that_times_out_is_not_taken_for_an_error(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger must not be verified again in the transaction, which has failed."""
+
+    async def time_out(*_: object) -> None:
+        raise TimeoutError
+
+    async def verify_once(transaction: Transaction) -> None:
+        with pytest.raises(TimeoutError):
+            await verify_in_two_processes(transaction, ignore, ignore)
+
+    monkeypatch.setattr(journal, "entries_after", time_out)
+    await database.snapshot(verify_once)
 
 
 async def test_an_empty_ledger_is_verified(database: Database) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from ousel.sealed_log.audit import AuditFailed, Auditor, LogInconsistent
 from ousel.sealed_log.checkpoints import Checkpoint
 from ousel.sealed_log.merkle import Node
 from ousel.sealed_log.notes import COSIGNATURE, SigningKey, sign_note
+from ousel.sealed_log.remote import RemoteUnreachable
 from ousel.sealed_log.tiles import TileHashes
 from tests.sealed_log.examples import KEY, ORIGIN, LogInMemory
 
@@ -32,6 +34,14 @@ class Published:
     def hashes(self, _: Sequence[Node], size: int) -> TileHashes:
         assert size <= max(len(self._log.leaves), 1) * 2
         return self._log.hash_of
+
+
+class WithoutHashes(Published):
+    """A log that shows a checkpoint, but none of its hashes."""
+
+    @override
+    def hashes(self, _: Sequence[Node], size: int) -> TileHashes:
+        raise RemoteUnreachable(f"no hashes of {size} leaves")
 
 
 @pytest.fixture
@@ -106,6 +116,17 @@ def test_an_inconsistency_is_reported_although_the_evidence_cannot_be_written(
         auditor.audit(Published(fork))
     assert "\n" not in str(found.value)
     evidence = json.loads(str(found.value).partition("it would contain ")[2])
+    for each in (first, fork):
+        assert each.signed_checkpoint() in evidence
+
+
+def test_two_roots_for_one_size_are_evidence_even_without_hashes(auditor: Auditor) -> None:
+    """A log that hides the hashes of a fork cannot hide that it has signed the fork."""
+    first, fork = LogInMemory(LEAVES[:300]), LogInMemory([b"another", *LEAVES[1:300]])
+    auditor.audit(Published(first))
+    with pytest.raises(LogInconsistent, match="have different roots"):
+        auditor.audit(WithoutHashes(fork))
+    evidence = auditor.evidence.read_text()
     for each in (first, fork):
         assert each.signed_checkpoint() in evidence
 

@@ -161,6 +161,23 @@ async def test_a_process_does_not_continue_a_log_that_went_back(log: Log, raw_sq
     assert published_size(log.key.checkpoint_path) > 2
 
 
+async def test_a_log_with_a_damaged_tile_is_not_continued(log: Log, raw_sql: RawSql) -> None:
+    """A server that runs says so and stops sealing; another one refuses to start."""
+    await seal_a_movement(log, "ada")
+    server = recorder_of(log)
+    await server.record()
+    await seal_a_movement(log, "bob")
+    await raw_sql.run("UPDATE sealed_tiles SET hashes = 'x'")
+
+    with captured_logs() as logs:
+        await server.record()
+
+    assert [event["event"] for event in logs] == ["sealing has stopped"]
+    assert not log.key.may_continue_log
+    with pytest.raises(LogShortened, match="a tile of the log is malformed"):
+        await recorder_of(log).check()
+
+
 async def test_a_declared_restore_is_accepted_on_every_host(log: Log, raw_sql: RawSql) -> None:
     """A host with the new key accepts the shorter log, although it has recorded the longer one."""
     await lose_the_second_movement(log, raw_sql)

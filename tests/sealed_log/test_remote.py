@@ -1,12 +1,15 @@
 """Requests to servers that may be hostile: witnesses, and logs that are audited."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import StreamRequestHandler, TCPServer, ThreadingTCPServer
 from threading import Thread
 
 import pytest
 from typing_extensions import override
 
+from ousel.sealed_log import remote
 from ousel.sealed_log.remote import RemoteLog, RemoteUnreachable, request
 
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -34,15 +37,24 @@ class Redirects(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
+@contextmanager
+def running(server: TCPServer) -> Iterator[str]:
+    """Run the server, and yield its address."""
+    with server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """The address of a server that redirects."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Redirects) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Redirects)) as address:
+        yield address
 
 
 @pytest.mark.parametrize("body", [None, b"a checkpoint"])
@@ -65,3 +77,33 @@ def test_an_address_that_makes_no_sense_is_unreachable(url: str) -> None:
     """The message says so; nothing else is raised."""
     with pytest.raises(RemoteUnreachable):
         request(url)
+
+
+ENDLESS = {  # what a server sends first, and what it sends from then on
+    "/status": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "/content": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n"),
+    "/refusal": (b"HTTP/1.1 400 No\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n"),
+}
+
+
+class EndlessAnswers(StreamRequestHandler):
+    """Sends the answer that the path names, until the client hangs up."""
+
+    @override
+    def handle(self) -> None:
+        first, more = ENDLESS[self.rfile.readline().decode().split()[1]]
+        with suppress(OSError):
+            self.wfile.write(first)
+            while True:
+                self.wfile.write(more)
+
+
+@pytest.mark.parametrize("path", ENDLESS)
+def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """Otherwise a server could keep an auditor waiting for years, one byte at a time."""
+    monkeypatch.setattr(remote, "ANSWER_SECONDS_MAX", 0.1)
+    with (
+        running(ThreadingTCPServer(("127.0.0.1", 0), EndlessAnswers)) as endless,
+        pytest.raises(RemoteUnreachable),
+    ):
+        request(f"http://{endless}{path}")

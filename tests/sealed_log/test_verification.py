@@ -1,14 +1,19 @@
 """Verification finds what an attacker with raw SQL does to a ledger that is sealed."""
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
+import msgspec
 import pytest
 
 from ousel.cli.verification import verify_everything
+from ousel.database.port import Row, Transaction
+from ousel.database.statements import Statement
+from ousel.ledger.journal import ACCOUNTS_BY_ID
+from ousel.ledger.movements import ENTRIES_AT
 from ousel.ledger.rules import Account
 from ousel.ledger.verify import VerificationFailed, verify_database
-from ousel.sealed_log import store
+from ousel.sealed_log import store, verification
 from ousel.sealed_log.backfill import BackfillSearch
 from ousel.sealed_log.checkpoints import Checkpoint
 from ousel.sealed_log.keys import new_key
@@ -134,6 +139,11 @@ async def change_tile(books: Books, raw_sql: RawSql) -> None:
     await raw_sql.run("UPDATE sealed_tiles SET hashes = ?", changed)
 
 
+async def spoil_tiles(_: Books, raw_sql: RawSql) -> None:
+    """Replace the hashes that the log publishes by something that is not Base64."""
+    await raw_sql.run("UPDATE sealed_tiles SET hashes = 'x'")
+
+
 async def shorten_log(_: Books, raw_sql: RawSql) -> None:
     """Remove the last leaf, as a restored backup would."""
     await raw_sql.run("DELETE FROM sealed_batches WHERE first_index = 11")
@@ -157,6 +167,7 @@ Attack = Callable[[Books, RawSql], Awaitable[None]]
         (reorder_leaves, "does not match the movements"),
         (seal_twice, "does not match the movements"),
         (change_tile, "does not match the movements"),
+        (spoil_tiles, "a tile of the log is malformed"),
         (shorten_log, "the checkpoint of the log does not match its leaves"),
         (forge_checkpoint, "another key has signed the log"),
     ],
@@ -208,6 +219,43 @@ async def test_an_entry_after_the_checkpoint_is_replayed(books: Books, raw_sql: 
     """A changed note changes the leaf; a changed balance of the account is found too."""
     await raw_sql.run("UPDATE accounts SET balance = balance + 1 WHERE id = ?", books.ada.id)
     assert "has the balance" in await books.error_since()
+
+
+@pytest.mark.parametrize("change", ["hash = 'x'", "created_at = 9000000000000000000"])
+async def test_an_entry_after_the_checkpoint_that_cannot_be_read_is_found(
+    books: Books, raw_sql: RawSql, change: str
+) -> None:
+    """Its hash is not hexadecimal, or its date is after the year 9999."""
+    await raw_sql.run(f"UPDATE entries SET {change} WHERE note = 'cake'")
+    assert await books.error_since() == "the movement of leaf 6 of the log is malformed"
+
+
+class CountingTransaction(msgspec.Struct):
+    """Counts how many entries or accounts each statement asks for."""
+
+    transaction: Transaction
+    counts: list[int]
+
+    async def fetch(self, statement: Statement, **parameters: Any) -> list[Row]:
+        """Run the statement and return all its rows."""
+        if statement in (ENTRIES_AT, ACCOUNTS_BY_ID):
+            self.counts += map(len, parameters.values())
+        return await self.transaction.fetch(statement, **parameters)
+
+
+async def test_what_comes_before_new_entries_is_read_in_parts(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One statement for all of them would take too long in a large log."""
+    monkeypatch.setattr(verification, "MOVEMENTS_PER_CHECK", 4)
+    counts: list[int] = []
+
+    async def verify(transaction: Transaction) -> int:
+        counting = cast("Transaction", CountingTransaction(transaction, counts))
+        return await verify_since(counting, books.since, books.log.key.key)
+
+    assert await books.log.database.snapshot(verify) == 6
+    assert counts == [8, 2, 4, 2]  # each movement has two entries, of the same two accounts
 
 
 @pytest.mark.parametrize("note", ["", "pay.example/log\n1\nAAAA\n", "x\n\n— x AAAA\n"])

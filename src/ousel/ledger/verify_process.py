@@ -11,8 +11,8 @@ import os
 import subprocess
 import sys
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from typing import IO, Final
 
 import msgspec
@@ -57,24 +57,36 @@ async def verify_in_two_processes(
     transaction: Transaction, progress: Progress, observer: EntryObserver
 ) -> VerifiedTotals:
     """Return the totals of the ledger in this snapshot, or raise VerificationFailed."""
-    try:
-        with subprocess.Popen(  # noqa: ASYNC220 - nothing else runs while a ledger is verified
+    with _failures_of_process():
+        started = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs while a ledger is verified
             [sys.executable, "-P", "-m", "ousel.ledger.verify_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-        ) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                await send_ledger(transaction, process.stdin, progress, observer)
+        )
+    with started as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            await send_ledger(transaction, process.stdin, progress, observer)
+            with _failures_of_process():
                 process.stdin.close()
                 return msgspec.json.decode(process.stdout.read(), type=VerifiedTotals)
-            finally:
-                process.kill()
-                with suppress(OSError):  # it no longer matters what could not be sent
-                    process.stdin.close()
-    except (OSError, msgspec.DecodeError):  # it has found an error, and ended
+        finally:
+            process.kill()
+            with suppress(OSError):  # it no longer matters what could not be sent
+                process.stdin.close()
+
+
+@contextmanager
+def _failures_of_process() -> Iterator[None]:
+    """Raise VerificationFailed if the second process has ended, which it does at an error.
+
+    The database is read outside of this: a statement that times out raises an OSError as well.
+    """
+    try:
+        yield
+    except (OSError, msgspec.DecodeError):
         raise VerificationFailed("the ledger has an error") from None
 
 
@@ -113,7 +125,8 @@ class _AccountSender:
 
 def _send(stream: IO[bytes], page: _Page) -> None:
     content = _encode(page)
-    stream.write(len(content).to_bytes(_LENGTH_BYTES) + content)
+    with _failures_of_process():
+        stream.write(len(content).to_bytes(_LENGTH_BYTES) + content)
 
 
 class ReceivedLedger:

@@ -1,10 +1,12 @@
 """Requests to other servers: the public files of a log, and the services of witnesses."""
 
+import io
+import socket
 from collections.abc import Callable, Iterable
 from functools import cache
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import (
@@ -18,13 +20,14 @@ from urllib.request import (
 )
 
 import msgspec
+from typing_extensions import override
 
 from ousel.sealed_log.merkle import HASH_BYTES, Node
 from ousel.sealed_log.notes import NOTE_BYTES_MAX
 from ousel.sealed_log.tiles import TILE_WIDTH, Tile, TileHashes, tile_of_size, tiles_with
 
 REQUEST_SECONDS_MAX: Final = 10.0  # until something arrives
-ANSWER_SECONDS_MAX: Final = 10.0  # until all has arrived
+ANSWER_SECONDS_MAX: Final = 20.0  # until all has arrived, from the status line to the last byte
 
 
 class RemoteUnreachable(Exception):
@@ -67,7 +70,7 @@ def _opener() -> OpenerDirector:
     time and size would not apply to the redirect itself.
     """
     opener = OpenerDirector()
-    for handler in (ProxyHandler, HTTPHandler, HTTPSHandler, HTTPDefaultErrorHandler):
+    for handler in (ProxyHandler, _HttpHandler, _HttpsHandler, HTTPDefaultErrorHandler):
         opener.add_handler(handler())
     opener.add_handler(HTTPErrorProcessor())
     return opener
@@ -83,14 +86,66 @@ def _answer(outgoing: Request) -> RemoteAnswer:
 
 
 def _read(read_some: Callable[[int], bytes]) -> bytes:
-    """Return the content of an answer, unless it arrives too slowly."""
-    deadline = monotonic() + ANSWER_SECONDS_MAX
+    """Return the content of an answer."""
     content = b""
     while len(content) < NOTE_BYTES_MAX and (piece := read_some(NOTE_BYTES_MAX - len(content))):
         content += piece
-        if monotonic() > deadline:
-            raise TimeoutError("it takes too long")
     return content
+
+
+class _TimedReader(io.RawIOBase):
+    """Reads an answer from a socket, unless it arrives too slowly.
+
+    The timeout of a socket is not enough: it starts again with each byte that arrives.
+    """
+
+    def __init__(self, connected: socket.socket, raw: io.RawIOBase) -> None:
+        self._socket = connected
+        self._raw = raw
+        self._deadline = monotonic() + ANSWER_SECONDS_MAX
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def readinto(self, buffer: Any) -> int | None:
+        seconds_left = self._deadline - monotonic()
+        if seconds_left <= 0:
+            raise TimeoutError("it takes too long")
+        self._socket.settimeout(min(seconds_left, REQUEST_SECONDS_MAX))
+        return self._raw.readinto(buffer)
+
+    @override
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _TimedResponse(HTTPResponse):
+    def __init__(self, sock: socket.socket, *arguments: Any, **options: Any) -> None:
+        super().__init__(sock, *arguments, **options)
+        self.fp = io.BufferedReader(_TimedReader(sock, self.fp.detach()))
+
+
+class _HttpConnection(HTTPConnection):
+    response_class = _TimedResponse
+
+
+class _HttpsConnection(HTTPSConnection):
+    response_class = _TimedResponse
+
+
+class _HttpHandler(HTTPHandler):
+    @override
+    def http_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(_HttpConnection, req)
+
+
+class _HttpsHandler(HTTPSHandler):
+    @override
+    def https_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(_HttpsConnection, req)
 
 
 class RemoteLog:

@@ -4,7 +4,7 @@ The whole log is verified with the whole ledger. If an older checkpoint is given
 after it are verified. For the leaves before it, it is enough that the log still begins with them.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -29,6 +29,7 @@ from ousel.sealed_log.notes import NoteRefused, split_note
 from ousel.sealed_log.tiles import TileHashes, TileKey, append_leaves, right_edge, tiles_with
 
 PAGE_BATCHES: Final = 500
+MOVEMENTS_PER_CHECK: Final = 2_500  # so that no statement takes too long, even from a slow disk
 
 
 class SealedMovements(msgspec.Struct, frozen=True):
@@ -71,7 +72,8 @@ async def verify_since(transaction: Transaction, since: Checkpoint, key: LogKey 
     head, edge = await check_extends(transaction, since)
     size = since.size
     async for page in _sealed_movements(transaction, size):
-        await _check_entries(transaction, page.movements)
+        for at in range(0, len(page.movements), MOVEMENTS_PER_CHECK):
+            await _check_entries(transaction, page.movements[at : at + MOVEMENTS_PER_CHECK])
         edge = await _verify_tiles(transaction, edge, size, page.hashes)
         size += len(page.hashes)
     _check_head(head, size, edge, key)
@@ -91,7 +93,7 @@ async def check_extends(
             f"the log has {leaf_count(head.size)}, but the checkpoint has {since.size}:"
             " leaves have been removed"
         )
-    edge = await store.read_tiles(transaction, tiles_with(root_nodes(since.size)))
+    edge = await _read_tiles(transaction, tiles_with(root_nodes(since.size)))
     try:
         root = root_hash(since.size, TileHashes(edge))
     except LookupError:
@@ -122,6 +124,13 @@ async def _sealed_from(transaction: Transaction, first: int) -> list[store.Seale
         raise VerificationFailed(f"leaf {first} of the log, or a later one, is malformed") from None
 
 
+async def _read_tiles(transaction: Transaction, keys: Collection[TileKey]) -> dict[TileKey, bytes]:
+    try:
+        return await store.read_tiles(transaction, keys)
+    except NoteRefused:
+        raise VerificationFailed("a tile of the log is malformed") from None
+
+
 async def _sealed_movements(transaction: Transaction, first: int) -> AsyncIterator[SealedMovements]:
     """Yield all movements from this leaf on, or raise an error if one is missing."""
     while sealed := await _sealed_from(transaction, first):
@@ -132,7 +141,11 @@ async def _sealed_movements(transaction: Transaction, first: int) -> AsyncIterat
             if each.index != first or movement is None or movement.debit.amount >= 0:
                 what = f"leaf {first} of the log"
                 raise VerificationFailed(f"{what} is missing, or its movement has been removed")
-            leaf = encode_leaf(movement.debit, movement.credit.hash, each.secrets)
+            try:
+                leaf = encode_leaf(movement.debit, movement.credit.hash, each.secrets)
+            except ValueError:  # of a hash or a date
+                what = f"the movement of leaf {first} of the log"
+                raise VerificationFailed(f"{what} is malformed") from None
             hashes.append(leaf_hash(leaf))
             found.append(movement)
             first += 1
@@ -147,7 +160,7 @@ async def _verify_tiles(
     Return the partial tiles of the tree that ends with these leaves.
     """
     computed = edge | append_leaves(edge, size, hashes)
-    stored = await store.read_tiles(transaction, computed.keys())
+    stored = await _read_tiles(transaction, computed.keys())
     for key, content in computed.items():
         if stored.get(key, b"")[: len(content)] != content:
             raise VerificationFailed(
