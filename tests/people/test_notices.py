@@ -192,6 +192,32 @@ async def test_an_account_gets_so_many_notices_of_money_a_day(
     assert ada.account_id
 
 
+@pytest.mark.one_engine
+@pytest.mark.parametrize("kind", get_args(NoticeKind))
+async def test_notices_of_what_people_can_repeat_are_limited_by_kind(
+    ada: Member, database: Database, notices: EventNotices, outbox: Outbox, kind: NoticeKind
+) -> None:
+    """Nobody can delay everybody's mail; each event is recorded, and the next day has notices."""
+    day_limit = NOTICE_LIMIT.attempts_max
+    is_limited = kind in {"signed_in", "app_connected", "key_issued", "key_rotated"}
+
+    async def record(event_kind: NoticeKind) -> None:
+        await database.write(
+            lambda transaction: notices.record(transaction, ada.account_id, event_kind, HOME)
+        )
+
+    for _ in range(day_limit + 2):
+        await record(kind)
+    assert len(await subjects(outbox)) == (day_limit if is_limited else day_limit + 2)
+    assert [event.kind for event in await ada.events()].count(kind) == day_limit + 2
+
+    told = len(await subjects(outbox))
+    await record("key_issued" if kind != "key_issued" else "key_rotated")
+    ada.clock.advance(seconds=NOTICE_LIMIT.window_seconds + 1)
+    await record(kind)
+    assert len(await subjects(outbox)) == told + 2
+
+
 @pytest.mark.parametrize("cut", ["before the commit", "after the commit"])
 async def test_a_commit_without_an_answer_is_told_once(
     ada: Member, database: Database, clock: ManualClock, outbox: Outbox, cut: Cut

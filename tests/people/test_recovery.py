@@ -2,13 +2,16 @@
 
 import pytest
 
+from ousel.database.port import Database
 from ousel.kernel.errors import InvalidField
 from ousel.passkeys.rules import Owner
+from ousel.people import store
 from ousel.people.passkeys import PasskeyService
 from ousel.people.recovery import ResetLinkEnded
-from ousel.people.sign_in import WrongPassword
+from ousel.people.rules import CODE_LIMIT
+from ousel.people.sign_in import WrongCode, WrongPassword
 from tests.people.mailboxes import EMAIL, People
-from tests.people.members import HOME, OFFICE, Member
+from tests.people.members import HOME, LAPTOP, OFFICE, Member
 from tests.people.recoveries import NEW_PASSWORD, Recovery
 from tests.support.authenticator import Authenticator
 from tests.support.raw_sql import RawSql
@@ -45,6 +48,49 @@ async def test_the_second_factor_is_kept(ada: Member, recovery: Recovery) -> Non
     assert owed.stage == "awaits_code"
     signed_in = await ada.sign_in.sign_in_with_code(owed.secret, ada.code(), HOME)
     assert signed_in.stage == "signed_in"
+
+
+async def test_a_link_by_mail_leaves_the_known_browsers_their_codes(
+    ada: Member, recovery: Recovery
+) -> None:
+    """Strangers who have used up their codes do not keep the holder out after a new password."""
+    await ada.turn_on_factor()
+    owed = await ada.sign_in.sign_in("ada", PASSWORD, LAPTOP)
+    await ada.sign_in.sign_in_with_code(owed.secret, ada.code(), LAPTOP)
+    owed = await ada.sign_in.sign_in("ada", PASSWORD, HOME)
+    for _ in range(CODE_LIMIT.attempts_max):
+        with pytest.raises(WrongCode):
+            await ada.sign_in.sign_in_with_code(owed.secret, "000000", HOME)
+
+    await recovery.use(await recovery.link())
+
+    ada.pass_a_code()
+    owed = await ada.sign_in.sign_in("ada", NEW_PASSWORD, LAPTOP)
+    signed_in = await ada.sign_in.sign_in_with_code(owed.secret, ada.code(), LAPTOP)
+    assert signed_in.stage == "signed_in"
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize("way", ["a link by mail", "the operator's link", "a changed password"])
+async def test_other_new_passwords_forget_the_known_browsers(
+    ada: Member, recovery: Recovery, database: Database, way: str
+) -> None:
+    """So does a link by mail if the account has no second factor."""
+    opened = await ada.sign_in.sign_in("ada", PASSWORD, LAPTOP)
+    if way == "a link by mail":
+        await recovery.use(await recovery.link())
+    else:
+        await ada.turn_on_factor()
+        if way == "the operator's link":
+            await recovery.use(await recovery.operator_link())
+        else:
+            office = await ada.source(opened, OFFICE)
+            await ada.sign_in.change_password(ada.account_id, PASSWORD, NEW_PASSWORD, office)
+
+    is_known = await database.read(
+        lambda transaction: store.is_known_browser(transaction, ada.account_id, LAPTOP.browser_hash)
+    )
+    assert not is_known
 
 
 async def test_the_operators_link_removes_the_second_factor(

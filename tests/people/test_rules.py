@@ -10,6 +10,7 @@ from ousel.kernel.errors import InvalidField
 from ousel.people.rules import (
     CODE_STEP_SECONDS,
     device_name,
+    issuer_name,
     matching_step,
     one_time_code,
     parse_password,
@@ -68,6 +69,21 @@ def test_the_provisioning_address_has_the_secret_and_the_username() -> None:
     parts = urlsplit(provisioning_uri(RFC_SECRET, "ada", "Ousel"))
     assert (parts.scheme, parts.netloc, unquote(parts.path)) == ("otpauth", "totp", "/Ousel:ada")
     assert parse_qs(parts.query) == {"secret": [RFC_SECRET], "issuer": ["Ousel"]}
+
+
+@pytest.mark.parametrize(
+    ("portal_url", "name"),
+    [
+        ("https://pay.example", "Ousel (pay.example)"),
+        ("https://test.pay.example", "Ousel (test.pay.example)"),
+        ("https://pay.example:8443", "Ousel (pay.example 8443)"),
+    ],
+)
+def test_each_server_has_a_name_of_its_own_in_authenticator_apps(
+    portal_url: str, name: str
+) -> None:
+    """An app that holds codes for two servers can tell them apart; the name has no colon."""
+    assert issuer_name(portal_url) == name
 
 
 @pytest.mark.parametrize(

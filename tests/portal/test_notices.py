@@ -3,7 +3,7 @@
 import pytest
 
 from ousel.accounts.service import AccountService
-from tests.portal.test_history import BACK, connect
+from tests.portal.test_history import BACK, connect, events_of
 from tests.support.accounts import person
 from tests.support.portal import Portal
 from tests.support.visitor import SAFARI, Visitor
@@ -57,6 +57,22 @@ async def test_keys_and_connected_apps_are_told(sandbox: Portal, ada: Visitor) -
     )
     assert "Shop: profile" in told["An app was connected to your Ousel account"]
     assert not any(key in text for text in told.values())
+
+
+async def test_an_app_is_told_again_only_if_it_can_read_more(sandbox: Portal, ada: Visitor) -> None:
+    """An app that signs people in with Connect causes no mail each time, but an event."""
+    app = await ada.create_app("Shop")
+    await ada.press(app, "Add redirect URI", redirect_uri=BACK)
+    page = f"/connect?client_id={app.removeprefix('/apps/')}&redirect_uri={BACK}&scope="
+    for scope in ("profile", "profile", "balance%20profile", "balance"):
+        sandbox.clock.advance(seconds=1)
+        await ada.press(f"{page}{scope}", "Allow")
+
+    mail = [each.text for each in await sandbox.outbox.newest(ADA) if "Shop: " in each.text]
+    assert len(mail) == 2
+    assert "Shop: balance profile" in mail[0]
+    assert "Shop: profile" in mail[1]
+    assert [event.kind for event in await events_of(sandbox, "ada")].count("app_connected") == 4
 
 
 async def test_a_sign_in_with_another_browser_is_told(sandbox: Portal, ada: Visitor) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
-from ousel.people.rules import PAIR_LIMIT
+from ousel.people.rules import PAIR_LIMIT, provisioning_uri
 from ousel.sandbox.clock import SandboxClock
+from ousel.site.qr_codes import qr_code
 from tests.support.portal import Portal, open_portal
 from tests.support.visitor import PASSWORD, SAFARI, Visitor, secret_of
 
@@ -111,6 +112,21 @@ async def test_two_factor_is_turned_on_used_and_turned_off(portal: Portal, ada: 
     off = await ada.press("/settings/two-factor", "Turn off", code=portal.code(secret))
     assert off.headers["location"] == "/settings?done=two-factor-off"
     assert (await portal.visitor().sign_in("ada")).headers["location"] == "/activity"
+
+
+async def test_an_authenticator_app_shows_the_host_of_the_server(
+    portal: Portal, ada: Visitor
+) -> None:
+    """The QR code contains the name that the pages tell, so nobody confuses two servers."""
+    page = (await ada.get("/settings/two-factor")).text
+    secret = secret_of(page, "factor-secret")
+    assert qr_code(provisioning_uri(secret, "ada", "Ousel (ousel.test)")) in page
+    assert "the app shows for Ousel (ousel.test)" in page
+
+    await portal.turn_on_factor(ada)
+    phone = portal.visitor("198.51.100.7", SAFARI)
+    await phone.sign_in("ada")
+    assert "shows for Ousel (ousel.test)" in (await phone.get("/login/code")).text
 
 
 @pytest.mark.parametrize("ended_by", ["a new password", "its owner", "itself", "nobody"])

@@ -24,7 +24,7 @@ from ousel.oauth.refusals import (
 from ousel.oauth.service import AppConnection, find_connection
 from ousel.partners import service as partners
 from ousel.partners.rules import App
-from ousel.people.audit import EventSource
+from ousel.people.audit import EventSource, record_event
 from ousel.people.notices import EventNotices
 
 
@@ -84,15 +84,26 @@ class ConnectService:
         return await self._database.read(read)
 
     async def allow(self, query_string: bytes, account_id: str, source: EventSource) -> str:
-        """Let the app read the account; return the address that takes the code to the app."""
+        """Let the app read the account; return the address that takes the code to the app.
+
+        The person gets a notice by mail if the app can read more than before.
+        """
 
         async def work(transaction: Transaction) -> str:
             request = await connect_request(transaction, query_string, self._issuer)
             if isinstance(request, ErrorRedirect):
                 return request.location
+            connection = await find_connection(
+                transaction, account_id, request.app.id, self._clock()
+            )
             code = await issue_code(transaction, request, account_id, self._clock)
             detail = f"{request.app.name}: {request.scope}"
-            await self._notices.record(transaction, account_id, "app_connected", source, detail)
+            if connection and connection.scope_ends.keys() >= set(request.scope.split(" ")):
+                await record_event(
+                    transaction, account_id, "app_connected", source, self._clock, detail
+                )
+            else:
+                await self._notices.record(transaction, account_id, "app_connected", source, detail)
             return redirect_with_code(request, code, self._issuer)
 
         return await self._database.write(work)

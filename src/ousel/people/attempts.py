@@ -8,8 +8,9 @@ At most 30 wrong codes can be tried on one account in a day: ten from browsers t
 knows, ten from all others, and ten codes by mail.
 
 Sign-ups are limited by IP address, since the server must hash a password for each. Messages by mail
-are limited by account, mailbox and IP address. Links that do not work, and challenges for passkeys,
-are limited by IP address. Test money in a sandbox is limited by account.
+are limited by account, mailbox and IP address; notices that somebody can cause again and again, by
+account and kind. Links that do not work, and challenges for passkeys, are limited by IP address.
+Test money in a sandbox is limited by account.
 """
 
 import hashlib
@@ -212,6 +213,17 @@ class AttemptCounter:
                 f"{reason} Try again in {_duration_text(seconds)}.",
                 retry_after_seconds=seconds,
             )
+
+
+async def may_send_event_notice(
+    transaction: Transaction, account_id: str, kind: str, now: int
+) -> bool:
+    """Count a notice about an event of this kind; return whether it is within the limit."""
+    subject = f"{kind} notices of:{account_id}"
+    window_start = now - NOTICE_LIMIT.window_seconds * MICROS_PER_SECOND
+    await store.count_failure(transaction, subject, now, window_start)
+    count, _ = (await store.failures_of(transaction, [subject]))[subject]
+    return count <= NOTICE_LIMIT.attempts_max
 
 
 async def _limits(transaction: Transaction, attempt: SignInAttempt) -> dict[str, AttemptLimit]:

@@ -4,6 +4,7 @@ They go to the confirmed email of the account. An account without one gets none.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from ousel.accounts import service as accounts
 from ousel.database.port import Transaction
@@ -12,10 +13,16 @@ from ousel.kernel.money import money_text
 from ousel.ledger.rules import Account, Movement
 from ousel.mail.outbox import Outbox
 from ousel.people import letters
-from ousel.people.attempts import AttemptCounter
+from ousel.people.attempts import AttemptCounter, may_send_event_notice
 from ousel.people.audit import EventSource, record_event
 from ousel.people.letters import NoticeKind
 from ousel.people.rules import device_name
+
+# Whoever can sign in causes these events as often as they like. So their notices are limited, or
+# else one person could make the mail of all others late.
+LIMITED_KINDS: Final[frozenset[NoticeKind]] = frozenset(
+    ("signed_in", "app_connected", "key_issued", "key_rotated")
+)
 
 
 class EventNotices:
@@ -34,10 +41,14 @@ class EventNotices:
         source: EventSource,
         detail: str = "",
     ) -> None:
-        """Record the event, and write a notice about it."""
+        """Record the event, and write a notice about it, unless the day had too many of them."""
         await record_event(transaction, account_id, kind, source, self._clock, detail)
         email = await accounts.email_of(transaction, account_id)
         if not email.is_confirmed:
+            return
+        if kind in LIMITED_KINDS and not await may_send_event_notice(
+            transaction, account_id, kind, self._clock()
+        ):
             return
         username = (await accounts.account_by_id(transaction, account_id)).username
         letter = letters.notice_letter(

@@ -15,7 +15,7 @@ from ousel.people.rules import counted_address
 
 HASHES_AT_ONCE: Final = 2  # each takes 64 MiB of memory
 HASHES_WAITING_MAX: Final = 200
-HASHES_PER_ADDRESS_MAX: Final = 100  # so that one address cannot occupy the whole queue
+HASHES_PER_ADDRESS_MAX: Final = 20  # so that a few addresses cannot occupy the whole queue
 
 Result = TypeVar("Result")
 

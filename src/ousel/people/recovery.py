@@ -115,7 +115,9 @@ class RecoveryService:
     async def set_password(self, secret: str, password: str, source: EventSource) -> None:
         """Set a new password by a link, and end all sessions.
 
-        The operator's link also removes all second factors.
+        The operator's link also removes all second factors. After a link by mail, an account that
+        has one still knows its browsers. Otherwise the holder would share the limit on wrong codes
+        with strangers, who may have used it up.
         """
         await self.find_link(secret, source)  # else anyone could make the server hash passwords
         rules.parse_password(password, param="new_password")
@@ -130,13 +132,19 @@ class RecoveryService:
             await accounts.lock_holder(transaction, account_id)
             if not await resets.use_link(transaction, link):
                 return False
+            has_factor = await has_second_factor(transaction, account_id)
             await replace_password(
-                transaction, account_id, hashed, session_hash="", browser_hash=source.browser_hash
+                transaction,
+                account_id,
+                hashed,
+                session_hash="",
+                browser_hash=source.browser_hash,
+                keeps_browsers=has_factor and link.kind == "mail",
             )
             await self._notices.record(
                 transaction, account_id, "password_reset", source, _LINK_NAMES[link.kind]
             )
-            if link.kind == "operator" and await has_second_factor(transaction, account_id):
+            if has_factor and link.kind == "operator":
                 await remove_second_factors(transaction, account_id)
                 await self._notices.record(
                     transaction, account_id, "second_factor_turned_off", source, _ALL_FACTORS

@@ -6,7 +6,7 @@ import hmac
 import struct
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Final, Literal
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -100,7 +100,7 @@ MAIL_ACCOUNT_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # messages that one acc
 MAIL_RECIPIENT_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # messages to one mailbox, from anyone
 MAIL_IP_ADDRESS_LIMIT: Final = AttemptLimit(500, 3600)  # messages asked for from one IP address
 RESET_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # reset links by mail for one account
-NOTICE_LIMIT: Final = AttemptLimit(50, 24 * 3600)  # notices of received money, to one account
+NOTICE_LIMIT: Final = AttemptLimit(50, 24 * 3600)  # notices of one kind, to one account
 PASSKEY_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # wrong answers of one passkey from anywhere
 CHALLENGE_LIMIT: Final = AttemptLimit(500, 3600)  # challenges for passkeys from one IP address
 TEST_MONEY_LIMIT: Final = AttemptLimit(20, 3600)  # test money for one account of a sandbox
@@ -172,6 +172,13 @@ def provisioning_uri(secret: str, username: str, issuer: str) -> str:
     """Return the otpauth address that an authenticator app reads from a QR code."""
     label = quote(f"{issuer}:{username}", safe=":")
     return f"otpauth://totp/{label}?secret={secret}&issuer={quote(issuer)}"
+
+
+def issuer_name(portal_url: str) -> str:
+    """Return the name that authenticator apps show for this server, which no other server has."""
+    # An authenticator app would take what follows a colon for the username.
+    host = urlsplit(portal_url).netloc.replace(":", " ")
+    return f"Ousel ({host})"
 
 
 def device_name(user_agent: str) -> str:

@@ -7,7 +7,7 @@ from ousel.http.refusals import NotFound
 from ousel.kernel.errors import IdentityCheckNeeded, InvalidField, Refusal
 from ousel.people.account_settings import AFTER_ALL_EVENTS, AccountSettingsService
 from ousel.people.event_source import event_source
-from ousel.people.rules import provisioning_uri
+from ousel.people.rules import issuer_name, provisioning_uri
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.sign_in import SignInService
 from ousel.site.qr_codes import qr_code
@@ -176,8 +176,9 @@ class SettingsPages:
             require_identity_check(visit, SET_UP_APP)
             secret = await self._second_factors.propose(person.account_id, person.session_hash)
             if secret is not None:
-                uri = provisioning_uri(secret, person.username, "Ousel")
-                context |= {"secret_value": secret, "qr_code": qr_code(uri)}
+                issuer = issuer_name(self._pages.portal_url)
+                uri = provisioning_uri(secret, person.username, issuer)
+                context |= {"secret_value": secret, "qr_code": qr_code(uri), "issuer": issuer}
             elif await self._second_factors.has_authenticator_app(person.account_id):
                 context["confirmed"] = True  # turned on meanwhile
             else:

@@ -38,6 +38,7 @@ class PageRenderer:
 
     def __init__(self, settings: Settings, assets: Assets, packages: Iterable[str]) -> None:
         """Find the template `package/name.html` in the template folder of that package."""
+        self.portal_url = settings.portal_url
         self._environment = _environment(("site", *packages))
         self._common_context: dict[str, Any] = {
             "asset": assets.url,
