@@ -1,6 +1,7 @@
 """`ousel secret`, and servers that start only with the key that encrypts second factors."""
 
 import asyncio
+import json
 import os
 import stat
 from pathlib import Path
@@ -12,6 +13,7 @@ from ousel.people.rules import CODE_STEP_SECONDS
 from tests.cli.commands import assert_fails, ousel, ousel_process
 from tests.support.portal import Portal, open_portal
 from tests.support.raw_sql import RawSql
+from tests.support.server import Server
 from tests.support.visitor import Visitor
 
 
@@ -31,6 +33,19 @@ def mark_as_encrypted(url: str) -> None:
             )
 
     asyncio.run(mark())
+
+
+def store_unreadable_secret(url: str) -> None:
+    """Store a secret that was encrypted with a key that is lost."""
+
+    async def store() -> None:
+        async with RawSql(url) as raw_sql:
+            await raw_sql.run(
+                "INSERT INTO second_factors (account_id, secret, last_step)"
+                " SELECT id, '0123456789ab.', 0 FROM accounts"
+            )
+
+    asyncio.run(store())
 
 
 def test_a_file_is_created_once(database_url: str, tmp_path: Path) -> None:
@@ -119,6 +134,27 @@ def test_a_server_does_not_start_with_a_file_that_does_not_exist(
     refused = ousel("serve", database=database_url, environment=environment)
     assert refused.exit_code == 1
     assert "which does not exist: create it with 'ousel secret create'" in refused.errors
+
+
+@pytest.mark.slow
+@pytest.mark.one_engine
+def test_an_unreadable_secret_is_logged_only_by_servers(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command only counts it; a server that starts logs it, in JSON like everything else."""
+    file = tmp_path / "secret"
+    monkeypatch.setenv("OUSEL_SECRET_FILE", str(file))
+    ousel_process("secret", "create", database=database_url)
+    store_unreadable_secret(database_url)
+
+    rotated = ousel_process("secret", "rotate", "--lost", "--json", database=database_url)
+    with Server(database_url, OUSEL_SECRET_FILE=str(file)) as server:
+        log = server.stop()
+
+    assert rotated.json["unreadable"] == 1
+    lines = [json.loads(line) for line in log.splitlines()]
+    [line] = (each for each in lines if "unreadable" in each["event"])
+    assert line["key_id"] == "0123456789ab"
 
 
 @pytest.mark.slow

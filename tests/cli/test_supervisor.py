@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import psutil
@@ -15,8 +16,34 @@ pytestmark = pytest.mark.slow
 
 def serve(heartbeat: Heartbeat) -> None:
     """Start at once, and go on until a signal ends the process."""
-    heartbeat.start(SimpleNamespace(started=True))
+
+    async def run() -> None:
+        await start_server(heartbeat)
+        await asyncio.sleep(60)
+
+    asyncio.run(run())
+
+
+def get_stuck(heartbeat: Heartbeat) -> None:
+    """Start at once, and then block the event loop."""
+
+    async def run() -> None:
+        await start_server(heartbeat)
+        time.sleep(60)  # noqa: ASYNC251 - the test wants it to block
+
+    asyncio.run(run())
+
+
+def start_slowly(heartbeat: Heartbeat) -> None:
+    """Take long before requests are accepted."""
+    heartbeat.start(SimpleNamespace(started=False, servers=[]))
     time.sleep(60)
+
+
+async def start_server(heartbeat: Heartbeat) -> None:
+    """Start a server on the running event loop, and send its heartbeats."""
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    heartbeat.start(SimpleNamespace(started=True, servers=[server]))
 
 
 def fail(_: Heartbeat) -> None:
@@ -43,6 +70,34 @@ async def test_a_worker_that_falls_silent_has_failed() -> None:
     assert not worker.process.is_alive()
 
 
+async def test_a_worker_whose_event_loop_is_stuck_has_failed() -> None:
+    """It accepts requests but answers none, so its silence counts, although the process lives."""
+    worker = Worker(get_stuck)
+    try:
+        await until(lambda: _is_ready(worker))
+        await asyncio.sleep(4 * HEARTBEAT_SECONDS)
+        worker.read_heartbeats(SILENT_SECONDS_MAX + 1)
+        assert worker.process.is_alive()
+        assert worker.has_failed()
+    finally:
+        worker.kill()
+
+
+@pytest.mark.parametrize("work", [serve, start_slowly])
+async def test_a_worker_that_serves_or_starts_has_not_failed(
+    work: Callable[[Heartbeat], None],
+) -> None:
+    """Its heartbeats go on, and each ends a silence, however long that was."""
+    worker = Worker(work)
+    try:
+        for _ in range(3):
+            worker.silent_seconds = SILENT_SECONDS_MAX + 1
+            await until(lambda: not _has_failed(worker))
+            assert worker.is_ready == (work is serve)
+    finally:
+        worker.kill()
+
+
 async def test_a_worker_that_ended_has_failed() -> None:
     """Its end is seen at once, with its exit code."""
     worker = Worker(fail)
@@ -53,6 +108,11 @@ async def test_a_worker_that_ended_has_failed() -> None:
     assert worker.has_failed()
     worker.kill()
     assert worker.process.exitcode == 3
+
+
+def _has_failed(worker: Worker) -> bool:
+    worker.read_heartbeats(0.0)
+    return worker.has_failed()
 
 
 def _is_ready(worker: Worker) -> bool:

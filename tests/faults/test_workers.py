@@ -5,6 +5,7 @@ import signal
 import socket
 from contextlib import suppress
 from http import HTTPStatus
+from pathlib import Path
 
 import httpx2
 import psutil
@@ -88,6 +89,23 @@ async def test_a_process_that_hangs_is_replaced_with_the_others(postgres_url: st
         await until(lambda: len(_workers(server)) == len(before))
 
 
+async def test_a_process_that_dies_while_another_is_replaced_comes_back(postgres_url: str) -> None:
+    """It does not have to wait for a process that takes long to stop."""
+    with Server(postgres_url, SEVERAL) as server:
+        before = _workers(server)
+        for worker in before:
+            worker.suspend()
+        server.process.send_signal(signal.SIGHUP)
+        await until(lambda: any(map(_is_told_to_stop, before)))
+        [stopping] = filter(_is_told_to_stop, before)
+        [other] = set(before) - {stopping}
+        other.kill()
+        await until(lambda: set(_workers(server)) - set(before))
+        assert _alive([stopping])
+        stopping.resume()
+        await until(server.is_ready)
+
+
 async def test_a_server_that_is_stopped_replaces_no_more_processes(postgres_url: str) -> None:
     """SIGTERM takes effect at once, even after SIGHUP."""
     with Server(postgres_url, SEVERAL) as server:
@@ -146,6 +164,13 @@ def _workers(server: Server) -> list[psutil.Process]:
 
 def _alive(processes: list[psutil.Process]) -> bool:
     return any(map(psutil.Process.is_running, processes))
+
+
+def _is_told_to_stop(process: psutil.Process) -> bool:
+    """Return whether this process, which is suspended, will get a SIGTERM when it is resumed."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    [pending] = (line.split()[1] for line in lines if line.startswith("ShdPnd:"))
+    return bool(int(pending, 16) & 1 << signal.SIGTERM - 1)
 
 
 def _are_watched(admin: int) -> bool:

@@ -16,6 +16,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 from typing_extensions import override
 
 from ousel.database.addresses import open_database
+from ousel.observation.spans import SpanRecorder
 from tests.cli.commands import assert_fails, ousel
 from tests.support.accounts import partner, person
 from tests.support.in_process import in_process_client
@@ -25,6 +26,7 @@ from tests.support.server import Server
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
+HANGING_SECONDS_MAX = 60.0
 
 
 @pytest.mark.slow
@@ -94,6 +96,25 @@ async def test_a_collector_that_is_away_is_no_trouble(
         answer = await client.get("http://127.0.0.1:8000/readyz")
 
     assert answer.status_code == 200
+
+
+@pytest.mark.slow
+async def test_a_collector_that_hangs_does_not_hold_up_the_end(
+    file_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service ends although its last spans are still being sent."""
+    may_close, has_closed = threading.Event(), threading.Event()
+
+    def close(_: SpanRecorder) -> None:
+        may_close.wait(HANGING_SECONDS_MAX)
+        has_closed.set()
+
+    monkeypatch.setattr(SpanRecorder, "close", close)
+    async with in_process_client(file_url, tracing=True):
+        pass
+
+    assert not has_closed.is_set()
+    may_close.set()
 
 
 async def test_a_trace_that_is_not_to_be_recorded_is_not(

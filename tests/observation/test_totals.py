@@ -132,7 +132,7 @@ async def test_mail_and_log_are_watched_even_if_the_totals_cannot_be_read(
     slow.away = True
 
     gauges = await GaugeReader(
-        slow, clock, log.queue, Outbox(database, clock, Settings()), processes=1
+        slow, clock, clock, log.queue, Outbox(database, clock, Settings()), processes=1
     ).read()
 
     assert gauges.totals is None
@@ -152,7 +152,7 @@ async def test_the_age_of_the_oldest_unsealed_movement(database: Database, tmp_p
     """It is 0 as soon as everything is sealed."""
     log, clock = Log(database, tmp_path), ClockAhead()
     outbox = Outbox(database, clock, Settings())
-    reader = GaugeReader(database, clock, log.queue, outbox, processes=1)
+    reader = GaugeReader(database, clock, clock, log.queue, outbox, processes=1)
     await person(database, "ada", "1")
 
     unsealed = await reader.read()

@@ -141,6 +141,7 @@ class Ousel:
             await self._background_tasks.start()
             gauge_reader = GaugeReader(
                 self.database,
+                services.clock,
                 self.database_clock,
                 services.posting_queue,
                 services.outbox,

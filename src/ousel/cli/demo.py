@@ -28,6 +28,7 @@ from ousel.cli.server import (
 from ousel.cli.shop import run_shop, shop_can_run
 from ousel.kernel.money import MICROS_PER_UNIT
 from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX, Settings
+from ousel.observation.logs import log_to_standard_error
 from ousel.partners.operator_service import CreatedApp, OperatorService
 from ousel.people.passwords import PasswordService
 from ousel.sealed_log.keys import KeyHolder
@@ -102,6 +103,7 @@ def demo(
                 )
                 welcome = _welcome(demo_data, no_shop, database_lifetime)
                 Console(soft_wrap=True, highlight=False).print(welcome)
+            log_to_standard_error(server_settings.log_level)
             serve_until_stopped(server_settings, listener)
 
 

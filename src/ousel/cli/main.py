@@ -1,6 +1,7 @@
 """The `ousel` command."""
 
 import io
+import logging
 import os
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from ousel.cli.console import run_commands
 from ousel.cli.plain_parameters import convert_without_pydantic
 from ousel.cli.proxies import bypass_proxies_on_this_machine
 from ousel.kernel.garbage_collection import collect_less_often
+from ousel.kernel.logs import LOGGER_NAME
 
 OWNER_ONLY_UMASK: Final = 0o077
 
@@ -55,6 +57,8 @@ def main() -> NoReturn:
     collect_less_often()
     os.umask(OWNER_ONLY_UMASK)
     bypass_proxies_on_this_machine()
+    # Only servers have a log. Without this handler, Python would print the events of a command.
+    logging.getLogger(LOGGER_NAME).addHandler(logging.NullHandler())
     if isinstance(sys.stdout, io.TextIOWrapper):  # the terminal may not be able to show it all
         sys.stdout.reconfigure(errors="backslashreplace")
     else:  # standard output was closed by whoever started the command

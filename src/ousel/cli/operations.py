@@ -18,6 +18,7 @@ from ousel.cli.server import (
 from ousel.database import schema
 from ousel.database.addresses import open_database
 from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX
+from ousel.observation.logs import log_to_standard_error
 
 WORKERS_MAX: Final = 64
 
@@ -56,6 +57,7 @@ def serve(  # noqa: PLR0913 - one for each option
     if admin_port is not None:
         changes["admin_port"] = admin_port
     server_settings = settings(database, port, **changes)
+    log_to_standard_error(server_settings.log_level)
     asyncio.run(prepare_database(server_settings, port, workers))
     with bind_socket(host, port) as listener:
         asyncio.run(claim_database_mode(server_settings))

@@ -1,5 +1,6 @@
 """The worker processes of a server: start them, replace those that end, stop them together."""
 
+import asyncio
 import multiprocessing
 import os
 import signal
@@ -24,30 +25,42 @@ _spawn: Final = multiprocessing.get_context("spawn")
 _log = EventLogger()
 
 
-class HasStarted(Protocol):
-    """A server that says whether it accepts requests."""
+class RunningServer(Protocol):
+    """A server that says whether it accepts requests, and which event loop it runs on."""
 
     started: bool
+    servers: list[asyncio.Server]  # uvicorn fills it before it sets `started`
 
 
 class Heartbeat:
-    """The worker's end of the pipe: tells the supervisor that this process is alive."""
+    """The worker's end of the pipe: tells the supervisor that this process is alive.
+
+    Once the server has started, its event loop must be running too: if the loop is stuck, the
+    heartbeats end.
+    """
 
     def __init__(self, pipe: Connection) -> None:
         """Send heartbeats into this pipe."""
         self._pipe = pipe
 
-    def start(self, server: HasStarted) -> None:
-        """Send heartbeats from a thread, for as long as this process lives."""
+    def start(self, server: RunningServer) -> None:
+        """Send heartbeats from a thread."""
         threading.Thread(target=self._send, args=(server,), daemon=True).start()
 
-    def _send(self, server: HasStarted) -> None:
+    def _send(self, server: RunningServer) -> None:
+        loop_has_answered = threading.Event()
+        loop_has_answered.set()
         try:
             while True:
-                self._pipe.send_bytes(_READY if server.started else _STARTING)
+                if not server.started:
+                    self._pipe.send_bytes(_STARTING)
+                elif loop_has_answered.is_set():
+                    self._pipe.send_bytes(_READY)
+                    loop_has_answered.clear()
+                    server.servers[0].get_loop().call_soon_threadsafe(loop_has_answered.set)
                 time.sleep(HEARTBEAT_SECONDS)
-        except OSError:
-            return  # the supervisor has died
+        except (OSError, RuntimeError):
+            return  # the supervisor has died, or the event loop is closed
 
 
 def stop_with_parent() -> None:
@@ -139,7 +152,7 @@ class Supervisor:
             if self._must_replace:
                 self._must_replace = False
                 self._replace_all()
-            self._tick(self._workers)
+            self._tick()
             self._restart_failed()
         self._stop_all()
 
@@ -149,24 +162,26 @@ class Supervisor:
     def _request_replacement(self, _number: int, _frame: FrameType | None) -> None:
         self._must_replace = True
 
-    def _tick(self, workers: list[Worker]) -> None:
+    def _tick(self) -> None:
         """Wait until one of the workers ends, for one tick at most; then read the heartbeats.
 
         If the supervisor itself was suspended, only one tick counts as silence of the workers.
         """
         started = time.monotonic()
-        wait([worker.process.sentinel for worker in workers], TICK_SECONDS)
+        wait([worker.process.sentinel for worker in self._workers], TICK_SECONDS)
         elapsed_seconds = min(time.monotonic() - started, TICK_SECONDS)
-        for worker in workers:
+        for worker in self._workers:
             worker.read_heartbeats(elapsed_seconds)
 
-    def _restart_failed(self) -> None:
+    def _restart_failed(self, *, except_for: Worker | None = None) -> None:
         """Replace the workers that have ended, or have sent no heartbeat for too long.
 
         A worker that cannot start is started again and again: the database was reachable when the
         server started, so it will probably be reachable again.
         """
-        failed = [worker for worker in self._workers if worker.has_failed()]
+        failed = [
+            worker for worker in self._workers if worker is not except_for and worker.has_failed()
+        ]
         if not all(worker.is_ready for worker in failed):
             time.sleep(TICK_SECONDS)  # do not try again in a tight loop
         for worker in failed:
@@ -198,10 +213,14 @@ class Supervisor:
     def _wait_while(
         self, worker: Worker, condition: Callable[[], bool], seconds_max: float
     ) -> None:
-        """Wait while the condition holds; stop waiting when the server must stop."""
+        """Wait while the condition holds for the worker, and keep the other workers running.
+
+        Stop waiting when the server must stop.
+        """
         deadline = time.monotonic() + seconds_max
         while condition() and not self._must_stop and time.monotonic() < deadline:
-            self._tick([worker])
+            self._tick()
+            self._restart_failed(except_for=worker)
 
     def _stop_all(self) -> None:
         """Stop all workers together, and kill those that do not end in time.

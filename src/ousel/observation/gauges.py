@@ -9,7 +9,7 @@ import msgspec
 
 from ousel.database.clock import DatabaseClock
 from ousel.database.port import Connections, Database
-from ousel.kernel.clock import MICROS_PER_SECOND
+from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.logs import EventLogger
 from ousel.ledger.movements import oldest_unsealed_at
@@ -47,16 +47,19 @@ class GaugeReader:
     def __init__(
         self,
         database: Database,
+        clock: Clock,
         database_clock: DatabaseClock,
         queue: PostingQueue,
         outbox: Outbox,
         processes: int,
     ) -> None:
-        """Read from this database, its clock, this queue and this outbox.
+        """Read from this database, this queue and this outbox.
 
+        Ages are those by `clock`, which in a sandbox may be ahead of the database's clock.
         `processes` is how many processes of this host read them.
         """
         self._database = database
+        self._clock = clock
         self._database_clock = database_clock
         self._queue = queue
         self._outbox = outbox
@@ -94,9 +97,7 @@ class GaugeReader:
 
     def _age_seconds(self, moment: int | None) -> float:
         """Return the seconds since this moment, or 0 if there is none."""
-        return (
-            0.0 if moment is None else max(self._database_clock() - moment, 0) / MICROS_PER_SECOND
-        )
+        return 0.0 if moment is None else max(self._clock() - moment, 0) / MICROS_PER_SECOND
 
 
 class CachedTotals:

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ousel.api.health import Health
 from ousel.api.observers import RequestObserver, RequestObservers
@@ -14,6 +14,7 @@ from ousel.database.schema import SCHEMA_VERSION
 from ousel.kernel.clock import Clock
 from ousel.kernel.observers import ChargeObserver, MailObserver, PostingObserver
 from ousel.kernel.settings import SettingError, Settings
+from ousel.kernel.threads import run_on_thread
 from ousel.observation.gauges import GaugeReader
 from ousel.observation.metrics import Metrics
 from ousel.observation.request_log import RequestLog
@@ -21,6 +22,8 @@ from ousel.observation.request_log import RequestLog
 if TYPE_CHECKING:
     from ousel.observation.admin import AdminPort
     from ousel.observation.spans import SpanRecorder
+
+LAST_SPANS_SECONDS_MAX: Final = 5.0
 
 
 class Telemetry:
@@ -39,7 +42,10 @@ class Telemetry:
 
     @contextlib.asynccontextmanager
     async def open(self, gauge_reader: GaugeReader, health: Health) -> AsyncIterator[None]:
-        """Serve the admin port, if the settings name one, until the block ends."""
+        """Serve the admin port, if the settings name one, until the block ends.
+
+        Then send the last spans. A collector that cannot be reached delays the end only briefly.
+        """
         settings = self._settings
         try:
             if settings.admin_port is None:
@@ -51,7 +57,9 @@ class Telemetry:
                 yield
         finally:
             if self._span_recorder is not None:
-                await asyncio.to_thread(self._span_recorder.close)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LAST_SPANS_SECONDS_MAX):
+                        await run_on_thread("spans", self._span_recorder.close)
 
     def _make_admin_port(self, gauge_reader: GaugeReader, health: Health) -> "AdminPort":
         from ousel.observation.admin import AdminPort
