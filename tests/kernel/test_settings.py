@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from ousel.kernel.settings import RateLimit, SettingError, Settings, settings_from
+from ousel.app.ousel import Ousel
+from ousel.kernel.settings import (
+    PAGE_SEGMENTS,
+    RateLimit,
+    SettingError,
+    Settings,
+    settings_from,
+)
 
 VARIABLES = (
     "OUSEL_BASE_URL",
@@ -63,10 +70,20 @@ def test_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch)
         ("OUSEL_BASE_URL", "https://api.example.com/v1", "base_url", "https://api.example.com/v1"),
         ("OUSEL_BASE_URL", "https://api.example.com/v1/", "base_url", "https://api.example.com/v1"),
         ("OUSEL_BASE_URL", "http://[::1]:9000/v1", "base_url", "http://[::1]:9000/v1"),
+        ("OUSEL_BASE_URL", "https://Api.Example:443/V1", "base_url", "https://api.example/V1"),
+        (
+            "OUSEL_BASE_URL",
+            "https://api.example/ousel/pay",
+            "base_url",
+            "https://api.example/ousel/pay",
+        ),
         ("OUSEL_PORTAL_URL", "https://pay.example.com", "portal_url", "https://pay.example.com"),
         ("OUSEL_PORTAL_URL", "HTTPS://pay.example.com", "portal_url", "https://pay.example.com"),
         ("OUSEL_PORTAL_URL", "https://pay.example.com/", "portal_url", "https://pay.example.com"),
         ("OUSEL_PORTAL_URL", "http://[::1]:9000/", "portal_url", "http://[::1]:9000"),
+        ("OUSEL_PORTAL_URL", "https://Pay.Example:443", "portal_url", "https://pay.example"),
+        ("OUSEL_PORTAL_URL", "https://pay.example:80", "portal_url", "https://pay.example:80"),
+        ("OUSEL_PORTAL_URL", "http://[::A]:80", "portal_url", "http://[::a]"),
         ("OUSEL_DATABASE_URL", "postgresql://db/ousel", "database_url", "postgresql://db/ousel"),
         ("OUSEL_RATE_LIMIT", "off", "rate_limit", None),
         ("OUSEL_RATE_LIMIT", "9/hour", "rate_limit", RateLimit(9, 3600)),
@@ -115,6 +132,8 @@ def test_a_good_value_is_used(variable: str, text: str, field: str, value: objec
         ("OUSEL_BASE_URL", "http://host:port"),
         ("OUSEL_BASE_URL", "http://host:99999"),
         ("OUSEL_BASE_URL", "http://my host"),
+        ("OUSEL_BASE_URL", "https://api.example.com/apps"),
+        ("OUSEL_BASE_URL", "https://api.example.com/pay/v1"),
         ("OUSEL_PORTAL_URL", "/pay"),
         ("OUSEL_PORTAL_URL", "http://[::1"),
         ("OUSEL_PORTAL_URL", "https://pay.example.com/portal"),
@@ -160,6 +179,16 @@ def test_a_bad_value_is_refused_by_the_name_of_its_variable(variable: str, text:
     """A value that breaks its rule stops the start, and the error names variable and rule."""
     with pytest.raises(SettingError, match=f"^{variable} must be .+\\.$"):
         settings_from({variable: text})
+
+
+def test_every_path_outside_the_api_is_kept_free() -> None:
+    """A new page must be named among the paths that an API's address must not begin with."""
+    settings = Settings(database_url="unopened.db", sandbox=True)
+
+    paths = {route.path for route in Ousel(settings).routes}
+
+    outside = {path for path in paths if not path.startswith(f"{settings.base_path}/")}
+    assert {path.split("/")[1] for path in outside} == {"", *PAGE_SEGMENTS}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """`ousel backup` and `ousel restore`."""
 
 import asyncio
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -18,7 +17,7 @@ from ousel.cli.databases import (
 from ousel.cli.verification import verify_everything
 from ousel.database import backup as database_backup
 from ousel.database import schema
-from ousel.database.addresses import is_postgres, open_database
+from ousel.database.addresses import open_database
 from ousel.database.port import Transaction
 from ousel.oauth.service import end_all_tokens
 from ousel.partners.service import revoke_all_keys
@@ -59,9 +58,8 @@ def restore(
     url = settings(database).database_url
     reason = "the database is not empty: a restore needs an empty one"
     asyncio.run(check_empty(url, message=reason))
-    # A signal that ends this command must also end pg_restore, which would fill the database.
-    # SQLite copies in this process: the signal kills it before the commit.
-    with clean_up_on_signal() if is_postgres(url) else nullcontext():
+    # A signal that ends this command must also end the copy, which would fill the database.
+    with clean_up_on_signal():
         database_backup.restore(url, file)
     asyncio.run(_migrate(url))
     # This comes first, so that no session is valid again if the verification fails.

@@ -19,7 +19,13 @@ from ousel.database.addresses import (
 from ousel.database.clock import check_skew, clock_of
 from ousel.database.deployment import mode_of
 from ousel.database.port import Database, Transaction
-from ousel.database.schema import SCHEMA_VERSION, check_collation, is_supported, schema_version
+from ousel.database.schema import (
+    SCHEMA_VERSION,
+    check_collation,
+    check_distribution,
+    is_supported,
+    schema_version,
+)
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import PORT_DEFAULT, Settings, settings_from
@@ -156,7 +162,7 @@ async def check_clock(opened: Database, url: str) -> None:
 
 
 async def check_schema(database: Database, url: str) -> None:
-    """End the command if the schema is outdated or ids are not sorted by their bytes."""
+    """End the command if Ousel cannot use the database: its collation, schema or distribution."""
     await check_collation(database, url)
     version = await schema_version(database, url)
     if not is_supported(version):
@@ -165,6 +171,7 @@ async def check_schema(database: Database, url: str) -> None:
             f"{found}, but {SCHEMA_VERSION} is needed: run 'ousel migrate' with the same "
             "--database or OUSEL_DATABASE_URL"
         )
+    await check_distribution(database)
 
 
 async def check_empty(url: str, message: str) -> None:

@@ -60,6 +60,8 @@ async def prepare_database(
     embedded = not is_postgres(settings.database_url)
     if embedded and workers > 1:
         fail("an SQLite database is served by one process: use PostgreSQL for more workers")
+    if settings.sandbox and not settings.base_path:  # a page has the address /sandbox/mail
+        fail("a sandbox needs a path in OUSEL_BASE_URL, such as /v1")
     _check_observation(settings, port, workers)
     witnesses_of(settings)  # fails here if they are malformed, not in each worker
     async with open_database(settings.database_url) as database:
@@ -112,7 +114,6 @@ def address_at(host: str, port: int) -> str:
 
 def serve_until_stopped(settings: Settings, listener: socket.socket, workers: int = 1) -> None:
     """Serve until a signal stops the server and the accepted requests are answered."""
-    log_to_standard_error(settings.log_level)
     if not settings.sandbox and settings.mail_url is None:
         _log.warning(
             "OUSEL_MAIL_URL is not set: this server sends no mail, and emails can be confirmed only"

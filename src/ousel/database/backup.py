@@ -17,7 +17,7 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote
 
 from ousel.database.addresses import is_postgres, sqlite_path
-from ousel.database.hosts import ADDRESS, primary_url
+from ousel.database.hosts import ADDRESS, check_address, primary_url
 from ousel.database.schema import OUSEL_TABLES, TABLES
 from ousel.database.sqlite import wal_path
 from ousel.kernel.errors import OperatorError
@@ -26,6 +26,7 @@ from ousel.kernel.files import flush, flush_folder
 # PostgreSQL's tools try one host after the other. Without a timeout they would wait minutes for a
 # host that is down.
 _CONNECT_TIMEOUT: Final = {"PGCONNECT_TIMEOUT": "5"}
+_PAGES_PER_STEP: Final = 1_000  # of 4 kB each; SQLite copies them without looking at signals
 
 
 class BackupFailed(OperatorError):
@@ -101,11 +102,14 @@ def _copy_sqlite(source: Path, target: Path, options: str) -> None:
         raise BackupFailed(f"there is no folder {folder}")
     try:
         with closing(_connect_existing(source, options)) as reader:
+            reader.execute("BEGIN")  # so that all steps of the copy see the same moment
             tables = {name for (name,) in reader.execute(TABLES["sqlite"].text)}
             if not tables >= OUSEL_TABLES:
                 raise _no_ledger_in(str(source))
             with closing(sqlite3.connect(target.absolute())) as writer:
-                reader.backup(writer)
+                # A signal can end the copy between two steps, because Python calls the function
+                # there. SQLite then leaves the target empty.
+                reader.backup(writer, pages=_PAGES_PER_STEP, progress=lambda *_: None)
                 # This ends WAL mode, so that SQLite can read the copy in a read-only folder.
                 writer.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error as error:
@@ -132,6 +136,7 @@ def _no_ledger_in(name: str) -> BackupFailed:
 def _run(program: str, url: str, *arguments: str) -> None:
     """Run a tool on a database; hide the password, since others can see a process's arguments."""
     public_url, password = _split_password(primary_url(url))
+    check_address(url)
     _output(program, f"--dbname={public_url}", *arguments, **password)
 
 

@@ -10,7 +10,9 @@ from typing import Any, Final
 import asyncpg
 
 from ousel.database.citus_functions import FUNCTIONS
+from ousel.database.port import Transaction
 from ousel.database.retries import RowsLocked, TransientFailure
+from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
 
 # The column by whose value a row is assigned to a shard. The shards of tables that are distributed
@@ -87,6 +89,11 @@ _DISTRIBUTED: Final = (
     "SELECT relname FROM pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid"
     " WHERE relnamespace = current_schema()::regnamespace"
 )
+_DISTRIBUTED_AND_FUNCTIONS: Final = (
+    f"{_DISTRIBUTED} UNION ALL SELECT proname FROM pg_proc"
+    " WHERE pronamespace = current_schema()::regnamespace"
+)
+_LAST_FUNCTION: Final = "ousel_lock_charges"  # what `distribute` creates last
 
 _IS_SETTLED: Final = """
     SELECT bool_and(success AND result = '0') FROM run_command_on_all_nodes(
@@ -108,6 +115,18 @@ async def is_distributed(connection: "asyncpg.Connection[Any]") -> bool:
     if not await connection.fetchval(_IS_CITUS):
         return False
     return "accounts" in await _distributed_tables(connection)
+
+
+async def is_complete(transaction: Transaction) -> bool:
+    """Return whether `distribute` has completed its work: it can be interrupted at each table."""
+    names = Statement("distributed tables, and functions", _DISTRIBUTED_AND_FUNCTIONS)
+    found = {name for (name,) in await transaction.fetch(names)}
+    return found >= {
+        *REFERENCE_TABLES,
+        *DISTRIBUTION_COLUMNS,
+        *SINGLE_SHARD_TABLES,
+        _LAST_FUNCTION,
+    }
 
 
 @contextmanager

@@ -1,7 +1,9 @@
 """The hosts that a PostgreSQL address names: one server, or the nodes of a cluster."""
 
+import os
 import re
 from typing import Final
+from urllib.parse import parse_qsl
 
 from ousel.kernel.settings import PORT_MAX, SettingError
 
@@ -24,6 +26,12 @@ def check_address(url: str) -> None:
             " with special characters in the name and the password escaped: # as %23, / as %2F,"
             " @ as %40."
         )
+    if any("," in hosts for hosts in _hosts_elsewhere(parts[4], parts[5] or "")):
+        raise SettingError(
+            "OUSEL_DATABASE_URL must have several hosts before the name of the database, like"
+            " postgresql://NAME@HOST1,HOST2/DATABASE: there Ousel finds the one that accepts"
+            " writes."
+        )
 
 
 def primary_url(url: str) -> str:
@@ -40,6 +48,13 @@ def single_host_urls(url: str) -> list[str]:
         return [url]
     before, hosts, after = parts.groups()
     return [f"{before}{host}{after}" for host in hosts.split(",")]
+
+
+def _hosts_elsewhere(hosts_and_name: str, options: str) -> list[str]:
+    """Return the hosts that the drivers take from the options or from the environment."""
+    hosts = [value for name, value in parse_qsl(options) if name == "host"]
+    names_hosts = hosts_and_name.partition("/")[0] not in {"", "@"}
+    return hosts if hosts or names_hosts else [os.environ.get("PGHOST", "")]
 
 
 def _ports(hosts_and_name: str) -> list[str]:

@@ -82,6 +82,18 @@ async def check_collation(database: Database, url: str) -> None:
     _check_order(in_order=rows[0][0])
 
 
+async def check_distribution(database: Database) -> None:
+    """Refuse a database on Citus whose tables were distributed only in part."""
+    if not database.is_distributed():
+        return
+    from ousel.database import citus
+
+    if not await database.read(citus.is_complete):
+        raise DatabaseUnavailable(
+            "Only a part of the database is distributed: run 'ousel migrate --distribute' again."
+        )
+
+
 def is_supported(version: str | None) -> bool:
     """Return whether Ousel can use this schema: its own or a newer one (migrations only add)."""
     return version is not None and version >= SCHEMA_VERSION

@@ -170,5 +170,19 @@ def deletion_of_oldest(name: str, table: Table, *, by: str) -> Statement:
     return Statement(name, text)
 
 
+def deletion_since(name: str, table: Table, *, by: str) -> Statement:
+    """Return the statement that deletes the next rows by their times, about `limit` of them.
+
+    The column `by` has the times. The rows begin at the time `:since`; all rows of the last time
+    are deleted. The statement returns the times.
+    """
+    text = (
+        f"DELETE FROM {table.name} WHERE {by} >= :since AND {by} <= (SELECT MAX({by}) FROM ("
+        f"SELECT {by} FROM {table.name} WHERE {by} >= :since ORDER BY {by} LIMIT :limit) AS next)"
+        f" RETURNING {by}"
+    )
+    return Statement(name, text)
+
+
 def _rows(table: Table) -> str:
     return f"ROWS(:rows, {', '.join(table.key + table.columns)})"

@@ -7,7 +7,7 @@ from email.utils import parseaddr
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -22,6 +22,16 @@ COUNT_MAX: Final = 1_000_000
 CONFIRM_SENDING_OVER_DEFAULT: Final = 1_000
 DEADLINE_SECONDS_MAX: Final = 30  # the documentation relies on it: see docs/how-to/retry-safely.md
 PORT_MAX: Final = 65_535
+STANDARD_PORTS: Final = {"http": 80, "https": 443}
+# The first segments of all paths that do not belong to the API. A test compares them with the
+# routes.
+PAGE_SEGMENTS: Final = frozenset(
+    {
+        *(".well-known", "activity", "activity.csv", "apps", "assets", "confirm-identity"),
+        *("connect", "connections", "docs", "forgot", "healthz", "log", "login", "logout", "pay"),
+        *("readyz", "reset", "sandbox", "send", "settings", "signup", "verify", "verify-email"),
+    }
+)
 FILE_SUFFIX: Final = "_FILE"  # OUSEL_X_FILE names a file that holds the value of OUSEL_X
 
 _RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour)", re.ASCII)
@@ -89,7 +99,7 @@ def settings_from(
     mail_url = _mail_url(environment)
     origin = f"http://127.0.0.1:{port}"
     return Settings(
-        base_url=_url(environment, "OUSEL_BASE_URL", f"{origin}/v1"),
+        base_url=_api_root(environment, "OUSEL_BASE_URL", f"{origin}/v1"),
         portal_url=_root(environment, "OUSEL_PORTAL_URL", origin),
         database_url=_secret(environment, "OUSEL_DATABASE_URL") or default.database_url,
         rate_limit=_rate_limit(environment.get("OUSEL_RATE_LIMIT") or "100/second"),
@@ -179,7 +189,30 @@ def _url(environment: Mapping[str, str], name: str, default: str) -> str:
         raise SettingError(
             f"{name} must be an http or https address without credentials, query or fragment."
         )
-    return urlsplit(url).geturl()  # with the scheme in lower case, which callers rely on
+    return _as_browsers_write(urlsplit(url))
+
+
+def _as_browsers_write(parts: SplitResult) -> str:
+    """Return the address with its scheme and host in lower case, without a standard port.
+
+    Callers compare it with addresses that come from browsers.
+    """
+    host = parts.hostname or ""
+    shown_host = f"[{host}]" if ":" in host else host
+    is_standard = parts.port in {None, STANDARD_PORTS[parts.scheme]}
+    port = "" if is_standard else f":{parts.port}"
+    return parts._replace(netloc=f"{shown_host}{port}").geturl()
+
+
+def _api_root(environment: Mapping[str, str], name: str, default: str) -> str:
+    url = _url(environment, name, default)
+    first_segment = urlsplit(url).path[1:].partition("/")[0]
+    if first_segment in PAGE_SEGMENTS:
+        raise SettingError(
+            f"{name} must be an address whose path does not begin like that of a page, such as"
+            " /pay."
+        )
+    return url
 
 
 def _root(environment: Mapping[str, str], name: str, default: str) -> str:

@@ -6,7 +6,8 @@ from typing import Final
 import msgspec
 
 from ousel.database.port import Transaction
-from ousel.database.statements import Statement, Table, deletion_of_oldest
+from ousel.database.statements import Statement, Table, deletion_of_oldest, deletion_since
+from ousel.database.sweeping import delete_all
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.oauth.rules import TOKEN_SECONDS, Code, Grant, Token
 
@@ -100,8 +101,8 @@ DELETE_TOKENS_OF_APP: Final = Statement(
     "end an account's tokens for an app",
     "DELETE FROM user_tokens WHERE account_id = :account_id AND app_id = :app_id",
 )
-DELETE_ALL_CODES: Final = Statement("end every code", "DELETE FROM authorization_codes")
-DELETE_ALL_TOKENS: Final = Statement("end every token", "DELETE FROM user_tokens")
+DELETE_CODES_SINCE: Final = deletion_since("end some codes", CODES, by="kept_until")
+DELETE_TOKENS_SINCE: Final = deletion_since("end some tokens", TOKENS, by="expires_at")
 DELETE_OLD_CODES: Final = deletion_of_oldest(
     "delete some codes that are no longer needed", CODES, by="kept_until"
 )
@@ -179,8 +180,8 @@ async def end_all_of_app(transaction: Transaction, account_id: str, app_id: str)
 
 async def end_all(transaction: Transaction) -> int:
     """Remove every code and token; return how many tokens there were."""
-    await transaction.execute(DELETE_ALL_CODES)
-    return await transaction.execute(DELETE_ALL_TOKENS)
+    await delete_all(transaction, DELETE_CODES_SINCE)
+    return await delete_all(transaction, DELETE_TOKENS_SINCE)
 
 
 async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ousel.kernel.settings import STANDARD_PORTS
 from ousel.kernel.texts import parse_printable_name
 
 SITE_NAME: Final = "Ousel"
@@ -17,8 +18,6 @@ NAME_CHARACTERS_MAX: Final = 60
 CHALLENGE_SECONDS: Final = 5 * 60
 # COSE numbers, the preferred one first: Ed25519, ECDSA with P-256, RSA
 ALGORITHMS: Final = (-8, -7, -257)
-
-_STANDARD_PORTS: Final = {"http": 80, "https": 443}
 
 
 class RelyingParty(msgspec.Struct, frozen=True):
@@ -72,7 +71,7 @@ def relying_party_of(portal_url: str) -> RelyingParty | None:
         host = "localhost"
     except ValueError:
         pass  # it is a name
-    standard = parts.port in {None, _STANDARD_PORTS[parts.scheme]}
+    standard = parts.port in {None, STANDARD_PORTS[parts.scheme]}
     port = "" if standard else f":{parts.port}"
     return RelyingParty(host, f"{parts.scheme}://{host}{port}")
 

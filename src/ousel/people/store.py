@@ -7,7 +7,8 @@ import msgspec
 
 from ousel.database.last_uses import Uses
 from ousel.database.port import Transaction
-from ousel.database.statements import Statement, Table, deletion_of_oldest
+from ousel.database.statements import Statement, Table, deletion_of_oldest, deletion_since
+from ousel.database.sweeping import delete_all
 from ousel.people.rules import AuditEvent, Session
 
 SESSIONS: Final = Table(
@@ -70,7 +71,7 @@ DELETE_OTHER_SESSIONS: Final = Statement(
     "end an account's other sessions",
     "DELETE FROM sessions WHERE account_id = :account_id AND hash <> :hash",
 )
-DELETE_ALL_SESSIONS: Final = Statement("end every session", "DELETE FROM sessions")
+DELETE_SESSIONS_SINCE: Final = deletion_since("end some sessions", SESSIONS, by="expires_at")
 FAILURES_OF: Final = Statement(
     "the failures of subjects",
     "SELECT subject, failures, since FROM sign_in_failures WHERE subject = ANY(:subjects)",
@@ -185,7 +186,7 @@ async def end_other_sessions(transaction: Transaction, account_id: str, hash_: s
 
 async def end_all_sessions(transaction: Transaction) -> int:
     """End the sessions of all accounts; return how many there were."""
-    return await transaction.execute(DELETE_ALL_SESSIONS)
+    return await delete_all(transaction, DELETE_SESSIONS_SINCE)
 
 
 async def failures_of(
