@@ -190,7 +190,7 @@ async def redirect_to_checkout(request: Request, order_id: str) -> Response:
             reference=order_id,
             success_url=f"{SHOP_URL}/orders/{order_id}",
             cancel_url=f"{SHOP_URL}/orders/{order_id}/canceled",
-            idempotency_key=f"{order_id}-{attempt}",
+            idempotency_key=order_id if attempt == 1 else f"{order_id}-{attempt}",
         )
         if charge.status not in {"canceled", "expired"}:
             break

@@ -58,7 +58,6 @@ exec sleep 600
 """
 VERSION_BEFORE = f"{int(SCHEMA_VERSION) - 1:04d}"
 MANY = 12_000
-LARGE_BYTES = 20_000_000
 
 
 class InterruptedConnection(sqlite3.Connection):
@@ -298,12 +297,13 @@ def test_a_restore_that_is_stopped_does_not_go_on(
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
+@pytest.mark.parametrize("extra_bytes", [0, 20_000_000], ids=["one step", "several steps"])
 def test_a_restore_that_is_interrupted_leaves_the_database_empty(
-    database_url: str, elsewhere: str, monkeypatch: pytest.MonkeyPatch
+    database_url: str, elsewhere: str, monkeypatch: pytest.MonkeyPatch, extra_bytes: int
 ) -> None:
     """Otherwise sessions that the restore has not ended yet would be valid again."""
     with closing(sqlite3.connect(database_url)) as original:
-        original.execute("CREATE TABLE large AS SELECT zeroblob(?)", (LARGE_BYTES,))
+        original.execute("CREATE TABLE large AS SELECT zeroblob(?)", (extra_bytes,))
         original.commit()
 
     with monkeypatch.context() as patch:

@@ -3,7 +3,9 @@
 import asyncio
 import re
 from functools import partial
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from ousel.charges.store import CHARGES_BY_ID, PAYMENTS
@@ -67,6 +69,28 @@ async def test_a_database_that_is_distributed_only_in_part_is_refused(
                 await raw_sql.run(function)
 
     assert_fails(await asyncio.to_thread(show_account), "No account has this identifier")
+
+
+class RecordingConnection(msgspec.Struct):
+    """A connection to a Citus database on which nothing is distributed; it records statements."""
+
+    executed: list[str]
+
+    async def fetchval(self, _: str) -> bool:
+        return True
+
+    async def fetch(self, _: str) -> list[tuple[str]]:
+        return []
+
+    async def execute(self, text: str) -> None:
+        self.executed.append(text)
+
+
+async def test_the_table_that_tells_what_was_begun_is_distributed_first() -> None:
+    """Whenever the distribution is interrupted, servers know that it was begun."""
+    connection = RecordingConnection([])
+    await citus.distribute(cast("Any", connection))
+    assert connection.executed[0].startswith("SELECT create_distributed_table('accounts',")
 
 
 async def test_every_unique_index_has_the_column_that_chooses_the_shard(postgres_url: str) -> None:

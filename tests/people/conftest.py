@@ -64,9 +64,9 @@ def outbox(database: Database, clock: ManualClock) -> Outbox:
 
 
 @pytest.fixture
-def notices(outbox: Outbox, clock: ManualClock) -> EventNotices:
+def notices(outbox: Outbox, clock: ManualClock, attempts: AttemptCounter) -> EventNotices:
     """The notices of a fresh database."""
-    return EventNotices(outbox, clock)
+    return EventNotices(outbox, clock, attempts)
 
 
 @pytest.fixture

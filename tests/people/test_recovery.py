@@ -4,6 +4,7 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.kernel.errors import InvalidField
+from ousel.mail.outbox import Outbox
 from ousel.passkeys.rules import Owner
 from ousel.people import store
 from ousel.people.passkeys import PasskeyService
@@ -68,6 +69,22 @@ async def test_a_link_by_mail_leaves_the_known_browsers_their_codes(
     owed = await ada.sign_in.sign_in("ada", NEW_PASSWORD, LAPTOP)
     signed_in = await ada.sign_in.sign_in_with_code(owed.secret, ada.code(), LAPTOP)
     assert signed_in.stage == "signed_in"
+
+
+async def test_the_next_sign_in_of_each_browser_is_told(
+    ada: Member, recovery: Recovery, outbox: Outbox
+) -> None:
+    """An intruder's browser may be known too, and must not come back unnoticed."""
+    await ada.turn_on_factor()
+    for password in (PASSWORD, NEW_PASSWORD, NEW_PASSWORD):
+        ada.pass_a_code()
+        owed = await ada.sign_in.sign_in("ada", password, LAPTOP)
+        await ada.sign_in.sign_in_with_code(owed.secret, ada.code(), LAPTOP)
+        if password == PASSWORD:
+            await recovery.use(await recovery.link())
+
+    told = [each.subject for each in await outbox.newest(EMAIL)]
+    assert told.count("New sign-in to your Ousel account") == 2
 
 
 @pytest.mark.one_engine

@@ -238,8 +238,13 @@ def test_an_issuer_that_is_not_the_portal_is_named() -> None:
 def test_the_portal_is_found_however_the_address_is_written(base_url: str, issuer: str) -> None:
     """Capital letters and the default port do not make another address."""
     back = urlencode({"code": "ac_1", "state": "s", "iss": issuer})
-    with Client("sk_live_any", base_url=base_url) as client:
-        assert client.code_from(f"{REDIRECT_URI}?{back}", state="s") == "ac_1"
+    portal_url = base_url.removesuffix("/v1")
+    with (
+        Client("sk_live_any", base_url=base_url) as client,
+        Client("sk_live_any", base_url=base_url, portal_url=portal_url) as given,
+    ):
+        for each in (client, given):
+            assert each.code_from(f"{REDIRECT_URI}?{back}", state="s") == "ac_1"
 
 
 def test_proof_keys_differ_and_stay_hidden() -> None:

@@ -52,7 +52,7 @@ export class Connect extends Resource {
 
   constructor(caller: Caller, portalUrl: string) {
     super(caller);
-    this.#portalUrl = portalUrl.replace(/\/+$/, "");
+    this.#portalUrl = new URL(portalUrl).origin;
   }
 
   /** Returns the address to send a person's browser to. */

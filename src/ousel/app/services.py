@@ -77,7 +77,7 @@ class Services:
         self.sending = SendService(database, self.posting_queue, clock)
         self.accounts = AccountService(database, clock)
         self.mail_sender = _make_mail_sender(settings, database, clock, self.telemetry)
-        notices = EventNotices(self.outbox, clock)
+        notices = EventNotices(self.outbox, clock, self.attempts)
         self._add_people(settings, database, real_clock, notices)
         self.apps = AppService(database, clock)
         self.app_overviews = AppOverviewService(database, clock)

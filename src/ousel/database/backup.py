@@ -64,7 +64,12 @@ def restore(url: str, source: Path) -> None:
         # Backups of older versions are in WAL mode. If they are `immutable`, SQLite reads them
         # without creating files beside them, but ignores a log.
         has_log = wal_path(source.resolve()).exists()
-        _copy_sqlite(source, target, "mode=ro" if has_log else "mode=ro&immutable=1")
+        try:
+            _copy_sqlite(source, target, "mode=ro" if has_log else "mode=ro&immutable=1")
+        except (KeyboardInterrupt, SystemExit):  # a signal, perhaps after the last step
+            with suppress(FileNotFoundError):
+                os.truncate(target, 0)
+            raise
         if os.geteuid() == 0:  # the server that will use the file usually runs as another user
             folder = target.parent.stat()
             with suppress(PermissionError):  # some containers take this right from root
@@ -107,8 +112,7 @@ def _copy_sqlite(source: Path, target: Path, options: str) -> None:
             if not tables >= OUSEL_TABLES:
                 raise _no_ledger_in(str(source))
             with closing(sqlite3.connect(target.absolute())) as writer:
-                # A signal can end the copy between two steps, because Python calls the function
-                # there. SQLite then leaves the target empty.
+                # Python calls the function after each step, and only then a signal takes effect.
                 reader.backup(writer, pages=_PAGES_PER_STEP, progress=lambda *_: None)
                 # This ends WAL mode, so that SQLite can read the copy in a read-only folder.
                 writer.execute("PRAGMA journal_mode = DELETE")

@@ -188,9 +188,9 @@ async def distribute(connection: "asyncpg.Connection[Any]") -> list[str]:
             " Nothing was distributed."
         )
     before = await _distributed_tables(connection)
-    statements = {
-        **{name: f"create_reference_table('{name}')" for name in REFERENCE_TABLES},
+    statements = {  # first accounts, by which `is_distributed` recognizes what was only begun
         **{name: _distribution(name, column) for name, column in DISTRIBUTION_COLUMNS.items()},
+        **{name: f"create_reference_table('{name}')" for name in REFERENCE_TABLES},
         **{name: f"create_distributed_table('{name}', NULL)" for name in SINGLE_SHARD_TABLES},
     }
     for name, call in statements.items():

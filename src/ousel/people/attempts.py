@@ -8,9 +8,9 @@ At most 30 wrong codes can be tried on one account in a day: ten from browsers t
 knows, ten from all others, and ten codes by mail.
 
 Sign-ups are limited by IP address, since the server must hash a password for each. Messages by mail
-are limited by account, mailbox and IP address; notices that somebody can cause again and again, by
-account and kind. Links that do not work, and challenges for passkeys, are limited by IP address.
-Test money in a sandbox is limited by account.
+are limited by account, mailbox and IP address, and notices by account and kind. Links that do not
+work, and challenges for passkeys, are limited by IP address. Test money in a sandbox is limited by
+account.
 """
 
 import hashlib
@@ -147,9 +147,9 @@ class AttemptCounter:
         asker = source.browser_hash if is_known else ""
         return await self._is_within(transaction, f"resets of:{account_id}:{asker}", RESET_LIMIT)
 
-    async def may_send_notice(self, transaction: Transaction, account_id: str) -> bool:
-        """Count a notice about received money; return whether it is within the limit."""
-        return await self._is_within(transaction, f"notices of:{account_id}", NOTICE_LIMIT)
+    async def may_send_notice(self, transaction: Transaction, account_id: str, kind: str) -> bool:
+        """Count a notice of this kind; return whether it is within the limit."""
+        return await self._is_within(transaction, f"{kind} notices of:{account_id}", NOTICE_LIMIT)
 
     async def count_email_code(self, transaction: Transaction, account_id: str) -> None:
         """Count a code by mail as wrong until it is uncounted; refuse it over the limit."""
@@ -213,17 +213,6 @@ class AttemptCounter:
                 f"{reason} Try again in {_duration_text(seconds)}.",
                 retry_after_seconds=seconds,
             )
-
-
-async def may_send_event_notice(
-    transaction: Transaction, account_id: str, kind: str, now: int
-) -> bool:
-    """Count a notice about an event of this kind; return whether it is within the limit."""
-    subject = f"{kind} notices of:{account_id}"
-    window_start = now - NOTICE_LIMIT.window_seconds * MICROS_PER_SECOND
-    await store.count_failure(transaction, subject, now, window_start)
-    count, _ = (await store.failures_of(transaction, [subject]))[subject]
-    return count <= NOTICE_LIMIT.attempts_max
 
 
 async def _limits(transaction: Transaction, attempt: SignInAttempt) -> dict[str, AttemptLimit]:

@@ -4,7 +4,6 @@ They go to the confirmed email of the account. An account without one gets none.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from ousel.accounts import service as accounts
 from ousel.database.port import Transaction
@@ -13,25 +12,26 @@ from ousel.kernel.money import money_text
 from ousel.ledger.rules import Account, Movement
 from ousel.mail.outbox import Outbox
 from ousel.people import letters
-from ousel.people.attempts import AttemptCounter, may_send_event_notice
+from ousel.people.attempts import AttemptCounter
 from ousel.people.audit import EventSource, record_event
 from ousel.people.letters import NoticeKind
 from ousel.people.rules import device_name
-
-# Whoever can sign in causes these events as often as they like. So their notices are limited, or
-# else one person could make the mail of all others late.
-LIMITED_KINDS: Final[frozenset[NoticeKind]] = frozenset(
-    ("signed_in", "app_connected", "key_issued", "key_rotated")
-)
 
 
 class EventNotices:
     """Records events of which the account's holder is notified."""
 
-    def __init__(self, outbox: Outbox, clock: Clock) -> None:
-        """Write the notices to this outbox."""
+    def __init__(
+        self, outbox: Outbox, clock: Clock, attempts: AttemptCounter | None = None
+    ) -> None:
+        """Write the notices to this outbox, as often as the counter allows.
+
+        Without a limit, one person could make the mail of all others late. What the operator does
+        has no limit, and so no counter.
+        """
         self._outbox = outbox
         self._clock = clock
+        self._attempts = attempts
 
     async def record(
         self,
@@ -46,9 +46,8 @@ class EventNotices:
         email = await accounts.email_of(transaction, account_id)
         if not email.is_confirmed:
             return
-        if kind in LIMITED_KINDS and not await may_send_event_notice(
-            transaction, account_id, kind, self._clock()
-        ):
+        attempts = self._attempts
+        if attempts and not await attempts.may_send_notice(transaction, account_id, kind):
             return
         username = (await accounts.account_by_id(transaction, account_id)).username
         letter = letters.notice_letter(
@@ -88,7 +87,9 @@ class MoneyNotices:
         for movement in movements:
             recipient, credit = involved[movement.credit.account_id], movement.credit
             email = emails.get(recipient.id)
-            if email is None or not await self._attempts.may_send_notice(transaction, recipient.id):
+            if email is None:
+                continue
+            if not await self._attempts.may_send_notice(transaction, recipient.id, "money"):
                 continue
             letter = letters.money_letter(
                 recipient.username,

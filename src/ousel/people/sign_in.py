@@ -191,8 +191,11 @@ class SignInService:
     async def complete_sign_in(
         self, transaction: Transaction, account_id: str, source: EventSource, detail: str = ""
     ) -> NewSession:
-        """Open a session; if the account does not know the browser, notify its holder."""
-        if await store.is_known_browser(transaction, account_id, source.browser_hash):
+        """Open a session; if the account does not know the browser, notify its holder.
+
+        So does the first sign-in of each browser after the password was reset by a link.
+        """
+        if await store.is_browser_since_reset(transaction, account_id, source.browser_hash):
             await record_event(transaction, account_id, "signed_in", source, self._clock, detail)
         else:
             await self._notices.record(transaction, account_id, "signed_in", source, detail)

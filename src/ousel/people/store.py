@@ -110,6 +110,13 @@ IS_KNOWN_BROWSER: Final = Statement(
     "whether somebody has signed in to an account from a browser",
     "SELECT 1 FROM known_browsers WHERE account_id = :account_id AND browser = :browser",
 )
+IS_BROWSER_SINCE_RESET: Final = Statement(
+    "whether a browser has signed in to an account since its password was last reset",
+    "SELECT 1 FROM known_browsers WHERE account_id = :account_id AND browser = :browser"
+    " AND NOT EXISTS (SELECT 1 FROM audit_events AS event"
+    " WHERE event.account_id = :account_id AND event.kind = 'password_reset'"
+    " AND event.created_at >= last_used_at)",
+)
 REMEMBER_BROWSER: Final = Statement(
     "remember a browser from which somebody has signed in to an account",
     "INSERT INTO known_browsers (account_id, browser, last_used_at)"
@@ -240,6 +247,13 @@ async def has_new_password(transaction: Transaction, account_id: str, since: int
 async def is_known_browser(transaction: Transaction, account_id: str, browser: str) -> bool:
     """Return whether somebody has signed in to the account from this browser."""
     return bool(await transaction.fetch(IS_KNOWN_BROWSER, account_id=account_id, browser=browser))
+
+
+async def is_browser_since_reset(transaction: Transaction, account_id: str, browser: str) -> bool:
+    """Return whether the account knows this browser, also since its password was last reset."""
+    return bool(
+        await transaction.fetch(IS_BROWSER_SINCE_RESET, account_id=account_id, browser=browser)
+    )
 
 
 async def remember_browser(

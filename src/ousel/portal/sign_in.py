@@ -11,7 +11,6 @@ from ousel.passkeys.service import PasskeyNotAccepted
 from ousel.people.audit import EventSource
 from ousel.people.event_source import event_source
 from ousel.people.passkey_sign_in import PasskeySignInService
-from ousel.people.rules import issuer_name
 from ousel.people.sign_in import NewSession, SignInEnded, SignInService, WrongCode, WrongPassword
 from ousel.portal.passkey_options import options_answer
 from ousel.site.cookies import Cookies
@@ -199,8 +198,7 @@ class SignInPages:
         step = await self._passkeys.second_step(session_secret)
         if step is None:  # no password was given, or too long ago, or the sign-in is finished
             return self._sign_in_page(visit)
-        issuer = issuer_name(self._pages.portal_url)
-        return self._form("portal/code.html", visit, refusal, step=step, issuer=issuer)
+        return self._form("portal/code.html", visit, refusal, step=step)
 
     def _form(self, template: str, visit: Visit, refusal: Refusal | None, **more: Any) -> Answer:
         site = self._passkeys.site

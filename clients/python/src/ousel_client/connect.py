@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from ousel_client.amounts import encode_object
+from ousel_client.drivers import origin_of
 from ousel_client.errors import Problem, ReturnNotTrusted, UnexpectedAnswer
 from ousel_client.exchange import Request, Steps
 from ousel_client.operations import Driver, Operation, Resource
@@ -51,7 +52,7 @@ class Connect(Resource[Driver]):
     def __init__(self, driver: Driver, settings: CallSettings, portal_url: str) -> None:
         """Let people connect at this portal."""
         super().__init__(driver, settings)
-        self._portal_url = portal_url.rstrip("/")
+        self._portal_url = origin_of(portal_url)
 
     def connect_url(
         self,

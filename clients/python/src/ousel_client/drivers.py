@@ -49,10 +49,15 @@ class Address:
 
     @property
     def origin(self) -> str:
-        """The address without its path, in lower case and without the default port."""
-        parts = urlsplit(self.base_url)
-        host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS[parts.scheme])
-        return f"{parts.scheme}://{host}"
+        """The address without its path, as browsers write it."""
+        return origin_of(self.base_url)
+
+
+def origin_of(url: str) -> str:
+    """Return the address without its path, in lower case and without the default port."""
+    parts = urlsplit(url)
+    host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS.get(parts.scheme, ""))
+    return f"{parts.scheme}://{host}"
 
 
 @cache

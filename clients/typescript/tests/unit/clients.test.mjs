@@ -208,6 +208,9 @@ test("a code is taken only from an address with the right state and issuer", () 
     return `https://shop.example/return?${new URLSearchParams(answer)}`;
   };
   assert.equal(client.codeFrom(address(), { state: "s" }), "ac_1");
+  const portalUrl = "https://Pay.Example:443/";
+  const given = new Client("sk_live_any", { baseUrl: "https://api.example/v1", portalUrl });
+  assert.equal(given.codeFrom(address(), { state: "s" }), "ac_1");
   for (const changes of [{ state: "x" }, { state: "" }, { state: "ss" }, { iss: "https://x" }]) {
     assert.throws(() => client.codeFrom(address(changes), { state: "s" }), ReturnNotTrusted);
   }
