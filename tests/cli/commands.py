@@ -1,6 +1,7 @@
 """Runs `ousel` commands: inside the test's own process, which is quick, or as an operator would."""
 
 import io
+import logging
 import os
 import re
 import subprocess
@@ -53,6 +54,7 @@ def ousel(
     streams = [io.TextIOWrapper(io.BytesIO(octets), "utf-8") for octets in (stdin, b"", b"")]
     with (
         mock.patch.object(sys, "argv", ["ousel", *arguments]),
+        mock.patch.object(logging, "basicConfig"),  # else a server would set up the test's own log
         mock.patch.object(sys, "stdin", streams[0]),
         mock.patch.object(sys, "stdout", streams[1]),
         mock.patch.object(sys, "stderr", streams[2]),

@@ -1,6 +1,7 @@
 """Migrations: from empty to today's schema, the same on both engines, and repeatable."""
 
 import asyncio
+import logging
 import re
 import shutil
 import sys
@@ -55,6 +56,14 @@ def empty_url(engines: Engines, engine: Engine, tmp_path: Path) -> str:
 def both_empty_urls(engines: Engines, tmp_path: Path) -> tuple[str, str]:
     """A database with nothing in it on each engine."""
     return engines.empty_url("sqlite", tmp_path), engines.empty_url("postgresql", tmp_path)
+
+
+@pytest.mark.one_engine
+async def test_a_migration_logs_nothing(empty_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A server that creates its SQLite file begins its log with its own lines."""
+    caplog.set_level(logging.INFO)
+    await migrate(empty_url)
+    assert caplog.text == ""
 
 
 async def schema_at(url: str) -> Schema:

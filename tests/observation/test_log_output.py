@@ -3,9 +3,7 @@
 import fcntl
 import json
 import os
-import pty
 import sys
-import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +29,7 @@ def piped_output(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[LogOutput, i
 
 
 def read_all(reading: int) -> bytes:
-    """Return what the pipe or the terminal holds."""
+    """Return what the pipe holds."""
     return os.read(reading, 1 << 20)
 
 
@@ -55,27 +53,6 @@ def test_lines_that_a_stalled_reader_does_not_take_are_dropped(
         "count": 1_000 - len(taken) // len(LINE),
     }
     assert rest == LINE
-
-
-def test_a_terminal_that_nobody_reads_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When somebody reads it again, a line says how many were dropped."""
-    reading, writing = pty.openpty()
-    tty.setraw(writing)
-    with os.fdopen(reading, "rb"), os.fdopen(writing, "wb") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
-        output = LogOutput()
-        for _ in range(1_000):
-            output.write(LINE)
-        received = b""
-        while b"}\n" not in received:
-            output.write(LINE)
-            received += read_all(reading)
-
-    lines = received.splitlines()
-    assert lines[0] == LINE.strip()
-    notice = next(json.loads(line) for line in lines if line.endswith(b"}"))
-    assert notice["event"] == "lines of the log were dropped"
-    assert 0 < notice["count"] < 1_000
 
 
 @pytest.mark.parametrize("may_open_again", [True, False])

@@ -3,7 +3,6 @@
 import asyncio
 
 import httpx2
-import pytest
 
 from tests.observation.observed_server import ObservedServer, Scraped
 from tests.support.accounts import verify
@@ -172,16 +171,6 @@ async def test_ledger_metrics_agree_with_verify(observed: ObservedServer, world:
     assert 0 < scraped.value("ousel_ledger_entries") <= figures.entries
     assert 1 < scraped.value("ousel_ledger_accounts") <= figures.accounts
     assert 0 < scraped.value("ousel_ledger_issued_ousd") <= figures.issued / 1_000_000
-
-
-async def test_ages_are_by_the_clock_of_the_sandbox(observed: ObservedServer, world: World) -> None:
-    """When the clock is advanced, a movement that is not sealed has waited for as long."""
-    if observed.engine == "sqlite":
-        pytest.skip("it has a key for its log, so every movement is sealed at once")
-    async with world.partner("100") as partner:
-        await partner.client.post("/sandbox/clock", json={"advance": 7200})
-
-    assert observed.scrape().value("ousel_log_oldest_unsealed_seconds") > 7200
 
 
 async def test_the_process_says_what_it_is(observed: ObservedServer) -> None:

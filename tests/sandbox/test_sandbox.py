@@ -211,6 +211,7 @@ async def test_the_clock_has_advanced_everywhere_when_the_call_returns(
     with monkeypatch.context() as patch:
         patch.setattr("ousel.sandbox.clock.asyncio", SimpleNamespace(sleep=pause))
         await here.advance(7_200)
+        await here.wait_for_others()
 
     assert len(waited) == pauses
     assert all(seconds > REFRESH_SECONDS for seconds in waited)

@@ -174,7 +174,7 @@ async def test_a_log_with_a_damaged_tile_is_not_continued(log: Log, raw_sql: Raw
 
     assert [event["event"] for event in logs] == ["sealing has stopped"]
     assert not log.key.may_continue_log
-    with pytest.raises(LogShortened, match="a tile of the log is malformed"):
+    with pytest.raises(LogKeyUnusable, match=r"is damaged: restore it from a backup$"):
         await recorder_of(log).check()
 
 

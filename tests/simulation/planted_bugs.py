@@ -177,7 +177,7 @@ PLANTED_BUGS = {
     "search-behind-old-sequences": PlantedBug(
         "After lost history, a batch finds what its earlier attempts wrote.",
         _search_behind_old_sequences,
-        first_seed=43,
+        first_seed=137,
     ),
     "repeat-blindly": PlantedBug(
         "After an unknown commit, a batch looks for what it has written.",
@@ -187,7 +187,7 @@ PLANTED_BUGS = {
     "read-keys-only-before-locking": PlantedBug(
         "Keys that another process used while we waited for a lock are read again.",
         _read_keys_only_before_locking,
-        first_seed=16,
+        first_seed=2,
     ),
     "lock-nothing": PlantedBug("Accounts are locked before they are read.", _lock_nothing),
     "answer-before-the-commit": PlantedBug(

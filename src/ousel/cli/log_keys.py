@@ -18,7 +18,7 @@ from ousel.sealed_log.keys import (
     write_key,
 )
 from ousel.sealed_log.published import read_published
-from ousel.sealed_log.verification import check_extends
+from ousel.sealed_log.verification import LogDamaged, check_extends
 
 keys = command_group("Create, replace and show the key of your own log.")
 
@@ -112,6 +112,8 @@ def _replace_lost_key(database: str | None, holder: KeyHolder) -> LogKey:
 def _is_extended(database: str | None, checkpoint: Checkpoint) -> bool:
     try:
         run_on_snapshot(database, lambda each: check_extends(each, checkpoint))
+    except LogDamaged:
+        raise
     except VerificationFailed:
         return False
     return True

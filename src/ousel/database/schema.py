@@ -1,6 +1,7 @@
 """The schema's version and its migration; only the migration imports Alembic, which is slow."""
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -233,6 +234,7 @@ def _upgrade(connection: "Connection") -> None:
             f"The database has the newer schema {found}; this version of Ousel has"
             f" {SCHEMA_VERSION}. Nothing was changed."
         )
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # its steps concern no operator
     config = Config()
     scripts = str(Path(__file__).parent / "migrations")
     config.set_main_option("script_location", scripts.replace("%", "%%"))

@@ -26,7 +26,7 @@ class LogOutput:
     """Writes lines to standard error.
 
     Lines that cannot be written at once are dropped: on a full disk, and if whoever reads the pipe
-    or the terminal has stalled. When lines can be written again, one says how many were dropped.
+    has stalled. When the pipe can be written again, a line says how many were dropped.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,10 @@ class LogOutput:
         with contextlib.suppress(OSError, AttributeError):  # there may be no standard error
             self._file = sys.stderr.fileno()
             mode = os.fstat(self._file).st_mode
-            is_pipe_or_terminal = stat.S_ISFIFO(mode) or os.isatty(self._file)
-            if is_pipe_or_terminal:
+            if stat.S_ISFIFO(mode):
                 self._file = _open_again(self._file)
                 self._piece_bytes = PIECE_BYTES if os.get_blocking(self._file) else None
-            if is_pipe_or_terminal or stat.S_ISSOCK(mode):
+            if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
                 self._reader = select.poll()
                 self._reader.register(self._file, select.POLLOUT)
 
@@ -68,12 +67,12 @@ class LogOutput:
         return b"\n" * self._is_line_torn + msgspec.json.encode(dropped) + b"\n"
 
 
-def _open_again(file: int) -> int:
-    """Open a pipe or a terminal a second time, so that writes of this process alone do not wait.
+def _open_again(pipe: int) -> int:
+    """Open a pipe a second time, so that writes of this process alone do not wait.
 
-    If that is refused, return the file itself: in a container, it may belong to another user.
+    If that is refused, return the pipe itself: in a container, it may belong to another user.
     """
     try:
-        return os.open(f"/proc/self/fd/{file}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        return os.open(f"/proc/self/fd/{pipe}", os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
-        return file
+        return pipe

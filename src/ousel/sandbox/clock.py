@@ -25,7 +25,7 @@ class SandboxClock:
     def __init__(self, database: Database, clock: Clock, processes: int = 1) -> None:
         """Follow this clock, and add the time by which tests have advanced it.
 
-        `processes` is how many serve this sandbox together.
+        `processes` is how many this server has.
         """
         self._database = database
         self._clock = clock
@@ -46,11 +46,7 @@ class SandboxClock:
         self._offset_micros = max(self._offset_micros, offset_micros)
 
     async def advance(self, seconds: int) -> None:
-        """Advance the clock: here at once, in other processes with their next refresh.
-
-        If there are other processes, give them time for this refresh. Before it, they refuse to
-        move money of accounts that have an entry with the new time.
-        """
+        """Advance the clock: here at once, in other processes with their next refresh."""
 
         async def add(transaction: Transaction) -> int:
             offset = await store.add_offset(transaction, seconds * MICROS_PER_SECOND)
@@ -60,5 +56,11 @@ class SandboxClock:
 
         offset_micros = await self._database.write(add)
         self._offset_micros = max(self._offset_micros, offset_micros)
+
+    async def wait_for_others(self) -> None:
+        """Give the other processes of this server, if there are any, time for their next refresh.
+
+        Before it, they refuse to move money of accounts that have an entry with the new time.
+        """
         if self._processes > 1:
             await asyncio.sleep(2 * REFRESH_SECONDS)

@@ -161,6 +161,7 @@ class SandboxEndpoints:
     async def advance(self, call: Call[ClockRequest, NoQuery]) -> Answer:
         """Advance the clock."""
         await self._clock.advance(call.body.advance)
+        await self._clock.wait_for_others()
         return json_answer(ClockRecord(now=timestamp(self._clock())))
 
     def _route_to_pay(self, base: str) -> Route:

@@ -20,7 +20,7 @@ from ousel.sealed_log import store
 from ousel.sealed_log.checkpoints import Checkpoint, parse_checkpoint
 from ousel.sealed_log.keys import AnotherKeySigned, KeyHolder, LogKey, LogKeyUnusable
 from ousel.sealed_log.notes import NoteRefused, split_note
-from ousel.sealed_log.verification import check_extends
+from ousel.sealed_log.verification import LogDamaged, check_extends
 
 RECORD_SECONDS: Final = 1.0
 
@@ -79,7 +79,7 @@ class CheckpointRecorder:
         self._is_writable = True
 
     async def check(self) -> None:
-        """Raise LogShortened if the log contradicts what was published.
+        """Raise LogShortened if the log contradicts what was published, or cannot be read.
 
         A contradiction that the operator has declared is accepted.
         """
@@ -93,6 +93,10 @@ class CheckpointRecorder:
         checkpoint = published.checkpoint
         try:
             await self._database.read(lambda transaction: check_extends(transaction, checkpoint))
+        except LogDamaged as error:
+            raise LogKeyUnusable(
+                f"{error}, so the database is damaged: restore it from a backup"
+            ) from None
         except VerificationFailed as error:
             raise LogShortened(
                 f"{error}; the checkpoint in {self._path} was published, so this is an older copy"

@@ -2,6 +2,7 @@
 
 import io
 import socket
+import ssl
 from collections.abc import Callable, Iterable
 from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -143,9 +144,13 @@ class _HttpHandler(HTTPHandler):
 
 
 class _HttpsHandler(HTTPSHandler):
+    def __init__(self) -> None:
+        self._tls = ssl.create_default_context()  # once, since it loads all certificates
+        super().__init__(context=self._tls)
+
     @override
     def https_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(_HttpsConnection, req)
+        return self.do_open(_HttpsConnection, req, context=self._tls)
 
 
 class RemoteLog:

@@ -32,6 +32,10 @@ PAGE_BATCHES: Final = 500
 MOVEMENTS_PER_CHECK: Final = 2_500  # so that no statement takes too long, even from a slow disk
 
 
+class LogDamaged(VerificationFailed):
+    """A part of the log cannot be read."""
+
+
 class SealedMovements(msgspec.Struct, frozen=True):
     """Some movements in the order of their leaves, and the hashes of these leaves."""
 
@@ -128,7 +132,7 @@ async def _read_tiles(transaction: Transaction, keys: Collection[TileKey]) -> di
     try:
         return await store.read_tiles(transaction, keys)
     except NoteRefused:
-        raise VerificationFailed("a tile of the log is malformed") from None
+        raise LogDamaged("a tile of the log is malformed") from None
 
 
 async def _sealed_movements(transaction: Transaction, first: int) -> AsyncIterator[SealedMovements]:
