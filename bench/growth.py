@@ -35,7 +35,9 @@ _INSERT_ENTRY: Final = (
     f"INSERT INTO entries ({', '.join(journal.ENTRIES.names)})"  # noqa: S608 - constants
     f" VALUES ({', '.join('?' for _ in journal.ENTRIES.names)})"
 )
-_UPDATE_ACCOUNT: Final = "UPDATE accounts SET balance = ?, sequence = ?, head_hash = ? WHERE id = ?"
+_UPDATE_ACCOUNT: Final = (
+    "UPDATE accounts SET balance = ?, sequence = ?, head_hash = ?, updated_at = ? WHERE id = ?"
+)
 
 
 class SizeResult(msgspec.Struct, frozen=True):
@@ -157,6 +159,7 @@ class History:
 def _entry(account: Account, other: Account, amount: int, number: int, now: int) -> tuple[Any, ...]:
     account.balance += amount
     account.sequence += 1
+    account.updated_at = now
     entry = Entry(
         account.id,
         account.sequence,
@@ -197,7 +200,8 @@ async def _write_postgres(
                 "entries", records=rows, columns=journal.ENTRIES.names
             )
             await connection.executemany(
-                "UPDATE accounts SET balance = $1, sequence = $2, head_hash = $3 WHERE id = $4",
+                "UPDATE accounts SET balance = $1, sequence = $2, head_hash = $3, updated_at = $4"
+                " WHERE id = $5",
                 list(_account_updates(accounts)),
             )
         await connection.execute("VACUUM ANALYZE")
@@ -206,7 +210,8 @@ async def _write_postgres(
         await connection.close()
 
 
-def _account_updates(accounts: list[Account]) -> Iterator[tuple[int, int, str, str]]:
+def _account_updates(accounts: list[Account]) -> Iterator[tuple[int, int, str, int, str]]:
     return (
-        (account.balance, account.sequence, account.head_hash, account.id) for account in accounts
+        (account.balance, account.sequence, account.head_hash, account.updated_at, account.id)
+        for account in accounts
     )

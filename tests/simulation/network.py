@@ -163,7 +163,8 @@ class Network:
     async def _serve(self, process: Process, request: Request) -> None:
         assert process.services is not None
         sent_at.set(request.sent_at)
-        set_deadline(arrival(request, process) + self.deadline_seconds)
+        # However late a process reads a request, the kernel knows when it arrived.
+        set_deadline(request.arrived_at + self.deadline_seconds)
         try:
             reply = Reply("answer", await request.handler(process.services))
         except Refusal as refusal:
@@ -198,11 +199,6 @@ class Network:
 
     def _is_lost(self) -> bool:
         return bool(self.loss) and self._random.random() < self.loss
-
-
-def arrival(request: Request, _: Process) -> float:
-    """Return when a request arrived, however late the process reads it; the kernel knows it."""
-    return request.arrived_at
 
 
 def _settle(answer: "asyncio.Future[Reply]", reply: Reply) -> None:

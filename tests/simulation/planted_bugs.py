@@ -53,10 +53,6 @@ def _set_no_deadline() -> list[Patch]:
     return [(network, "set_deadline", lambda _: None)]
 
 
-def _forget_standstills() -> list[Patch]:
-    return [(network, "arrival", lambda _, process: process.loop.time())]
-
-
 class _FirstSequences(dict[str, int]):
     """Keeps the first sequence number of each account."""
 
@@ -168,11 +164,6 @@ PLANTED_BUGS = {
     ),
     "set-no-deadline": PlantedBug(
         "A request that was given up is not executed later.", _set_no_deadline
-    ),
-    "forget-standstills": PlantedBug(
-        "A request that a frozen process reads late is as old as it is.",
-        _forget_standstills,
-        first_seed=22274,
     ),
     "search-behind-old-sequences": PlantedBug(
         "After lost history, a batch finds what its earlier attempts wrote.",
