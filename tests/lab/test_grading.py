@@ -244,18 +244,6 @@ def test_only_the_credential_that_was_used_first_is_refused() -> None:
     assert [each.sequence for each in planned if each.disturbance] == [3, 5]
 
 
-def test_a_read_that_was_cut_off_may_not_have_closed_the_charge() -> None:
-    """The next read closes it, and only an answer shows that the outcome was asked for."""
-    created = call(1, operation="createCharge", charge_id="ch_1", charge_status="created")
-    read = {"operation": "getCharge", "status": 200, "key": None, "intent": None}
-    first = call(2, **read, event="answered-at-once")
-    cut_off = call(3, **read | {"status": None}, event="paid", answered_at=None)
-    name: RehearsalName = "paid-in-last-second"
-
-    assert plan_call(name, call(4, **read), [created, first, cut_off]).event == "paid"
-    assert verdict("asked_for_outcome", created, first, cut_off, name=name) == "failed"
-
-
 def test_a_list_is_read_to_its_end() -> None:
     """A client that stops at a short page misses records; the limit of calls is not its fault."""
     listed = {"operation": "listTransfers", "status": 200, "key": None, "intent": None}

@@ -247,6 +247,13 @@ def test_the_portal_is_found_however_the_address_is_written(base_url: str, issue
             assert each.code_from(f"{REDIRECT_URI}?{back}", state="s") == "ac_1"
 
 
+@pytest.mark.parametrize("portal_url", ["pay.example", "https://name:password@pay.example"])
+def test_a_portal_is_the_address_of_a_server(portal_url: str) -> None:
+    """Otherwise people would be sent to an address that leads nowhere, or shows a password."""
+    with pytest.raises(ValueError, match="address"):
+        Client("sk_live_any", base_url="https://pay.example/v1", portal_url=portal_url)
+
+
 def test_proof_keys_differ_and_stay_hidden() -> None:
     """Each proof key has a new verifier, which its repr does not show."""
     first, second = ProofKey(), ProofKey()

@@ -105,6 +105,7 @@ async def migrate(url: str) -> None:
 
     Raises DatabaseUnavailable if it cannot be reached or was migrated by a newer version of Ousel.
     """
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs even when it is imported
     from alembic.util import CommandError
     from sqlalchemy.exc import DBAPIError
 
@@ -234,7 +235,6 @@ def _upgrade(connection: "Connection") -> None:
             f"The database has the newer schema {found}; this version of Ousel has"
             f" {SCHEMA_VERSION}. Nothing was changed."
         )
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # its steps concern no operator
     config = Config()
     scripts = str(Path(__file__).parent / "migrations")
     config.set_main_option("script_location", scripts.replace("%", "%%"))

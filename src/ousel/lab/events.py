@@ -29,6 +29,10 @@ class MovableClock(Clock, Protocol):
         """Advance the clock."""
         ...
 
+    async def wait_for_others(self) -> None:
+        """Wait until the other processes of this server have advanced it too."""
+        ...
+
 
 class LabEvents:
     """Carries out the planned events of a rehearsal, with the same services as the endpoints."""
@@ -87,11 +91,12 @@ class LabEvents:
         left_seconds = (charge.expires_at - self._clock()) // MICROS_PER_SECOND
         if outcome == "expired":
             await self._clock.advance(max(left_seconds + 1, 0))
-            return outcome
-        payer = await self._payer()
-        await issue_money(self._posting_queue, self._clock, payer, charge.amount)
-        await self._clock.advance(max(left_seconds - 1, 0))
-        await self._charges.pay(charge, payer.id)
+        else:
+            payer = await self._payer()
+            await issue_money(self._posting_queue, self._clock, payer, charge.amount)
+            await self._clock.advance(max(left_seconds - 1, 0))
+            await self._charges.pay(charge, payer.id)
+        await self._clock.wait_for_others()
         return outcome
 
     async def _payer(self) -> Account:

@@ -219,8 +219,7 @@ def _check_stopped(evidence: Evidence) -> Grade:
 
 def _check_outcome(evidence: Evidence) -> Grade:
     rule: Rule = "asked_for_outcome"
-    answered = [call for call in evidence.calls if call.answered_at is not None]
-    if any(call.event in ("paid", "expired") or shows_outcome(call) for call in answered):
+    if any(call.event in ("paid", "expired") or shows_outcome(call) for call in evidence.calls):
         return Grade(rule, "passed", "Ousel was asked for the outcome until it was known.")
     created = [call for call in evidence.creations if call.charge_id is not None]
     was_closed = any(call.event == "closed-already" for call in evidence.calls)

@@ -240,7 +240,7 @@ def _plan_outcome(outcome: Event, call: RecordedCall, earlier: Sequence[Recorded
     """Answer the first read of a charge at once; close the charge at the second one."""
     if created_charge(earlier) is None or not _can_show(outcome, call):
         return Plan()
-    events = {each.event for each in earlier if each.answered_at is not None}
+    events = {each.event for each in earlier}
     if "answered-at-once" not in events:
         return Plan(event="answered-at-once")
     return Plan(event=None if outcome in events else outcome)

@@ -26,7 +26,7 @@ class LogOutput:
     """Writes lines to standard error.
 
     Lines that cannot be written at once are dropped: on a full disk, and if whoever reads the pipe
-    has stalled. When the pipe can be written again, a line says how many were dropped.
+    has stalled. When lines can be written again, one says how many were dropped.
     """
 
     def __init__(self) -> None:

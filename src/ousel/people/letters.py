@@ -47,7 +47,8 @@ _APPS: Final = ("See your apps and their keys", "/apps")
 _NOTICES: Final[dict[NoticeKind, _Notice]] = {
     "signed_in": _Notice(
         "New sign-in to your Ousel account",
-        "Somebody signed in to your Ousel account @{username} on a new device.",
+        "Somebody signed in to your Ousel account @{username} on a new device, or on one that was "
+        "not used since the password was reset.",
         _CHANGE_PASSWORD,
         _SETTINGS,
     ),

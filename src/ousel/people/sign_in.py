@@ -191,9 +191,10 @@ class SignInService:
     async def complete_sign_in(
         self, transaction: Transaction, account_id: str, source: EventSource, detail: str = ""
     ) -> NewSession:
-        """Open a session; if the account does not know the browser, notify its holder.
+        """Open a session.
 
-        So does the first sign-in of each browser after the password was reset by a link.
+        Notify the holder if the account does not know the browser, or if the browser has not signed
+        in since the password was reset.
         """
         if await store.is_browser_since_reset(transaction, account_id, source.browser_hash):
             await record_event(transaction, account_id, "signed_in", source, self._clock, detail)

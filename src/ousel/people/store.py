@@ -250,7 +250,7 @@ async def is_known_browser(transaction: Transaction, account_id: str, browser: s
 
 
 async def is_browser_since_reset(transaction: Transaction, account_id: str, browser: str) -> bool:
-    """Return whether the account knows this browser, also since its password was last reset."""
+    """Return whether the browser has signed in to the account since its password was last reset."""
     return bool(
         await transaction.fetch(IS_BROWSER_SINCE_RESET, account_id=account_id, browser=browser)
     )

@@ -79,7 +79,9 @@ class CheckpointRecorder:
         self._is_writable = True
 
     async def check(self) -> None:
-        """Raise LogShortened if the log contradicts what was published, or cannot be read.
+        """Raise LogShortened if the log contradicts what was published.
+
+        If the log cannot be read, raise LogKeyUnusable.
 
         A contradiction that the operator has declared is accepted.
         """

@@ -39,13 +39,7 @@ class Address:
 
     def __post_init__(self) -> None:
         """Refuse a text that is not the address of a server."""
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in {"https", "http"} or not parts.hostname:
-            raise ValueError(
-                f"{self.base_url!r} is not an address such as https://pay.example.com/v1."
-            )
-        if "@" in parts.netloc:  # it would replace the key, and be shown in the portal's addresses
-            raise ValueError("The base_url must not contain a name or a password.")
+        origin_of(self.base_url)
 
     @property
     def origin(self) -> str:
@@ -54,9 +48,16 @@ class Address:
 
 
 def origin_of(url: str) -> str:
-    """Return the address without its path, in lower case and without the default port."""
+    """Return the address without its path, in lower case and without the default port.
+
+    Refuse a text that is not the address of a server.
+    """
     parts = urlsplit(url)
-    host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS.get(parts.scheme, ""))
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+        raise ValueError(f"{url!r} is not an address such as https://pay.example.com/v1.")
+    if "@" in parts.netloc:  # it would replace the key, and be shown in the portal's addresses
+        raise ValueError("An address must not contain a name or a password.")
+    host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS[parts.scheme])
     return f"{parts.scheme}://{host}"
 
 
