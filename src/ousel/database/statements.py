@@ -171,10 +171,10 @@ def deletion_of_oldest(name: str, table: Table, *, by: str) -> Statement:
 
 
 def deletion_since(name: str, table: Table, *, by: str) -> Statement:
-    """Return the statement that deletes the next rows by their times, about `limit` of them.
+    """Return the statement that deletes about `limit` rows, from the time `:since` on.
 
-    The column `by` has the times. The rows begin at the time `:since`; all rows of the last time
-    are deleted. The statement returns the times.
+    The column `by` has the times. If several rows have the last of these times, all of them are
+    deleted. The statement returns the times of the deleted rows.
     """
     text = (
         f"DELETE FROM {table.name} WHERE {by} >= :since AND {by} <= (SELECT MAX({by}) FROM ("

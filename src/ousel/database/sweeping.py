@@ -9,7 +9,7 @@ from ousel.database.statements import Statement
 
 SWEEP_ROWS_MAX: Final = 250  # of each table, in one transaction
 SWEEP_PAUSE_SECONDS: Final = 0.05
-DELETED_AT_ONCE: Final = 10_000  # about as many rows, by one statement
+DELETED_AT_ONCE: Final = 10_000  # about so many rows, by one statement
 
 # Deletes at most this many rows of each table, and returns how many it deleted in all.
 SweepStep = Callable[[Transaction, int], Awaitable[int]]
@@ -29,9 +29,10 @@ async def sweep(database: Database, step: SweepStep) -> int:
 
 
 async def delete_all(transaction: Transaction, deletion: Statement) -> int:
-    """Delete all rows of a table, by its `deletion_since`; return how many there were.
+    """Delete all rows of a table; return how many there were.
 
-    There may be millions, and one statement for all of them would take longer than it may.
+    `deletion` is what `deletion_since` returns for the table. There may be millions of rows, and
+    one statement that deletes them all would exceed its time limit.
     """
     deleted = since = 0
     while rows := await transaction.fetch(deletion, since=since, limit=DELETED_AT_ONCE):

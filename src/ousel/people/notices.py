@@ -26,8 +26,8 @@ class EventNotices:
     ) -> None:
         """Write the notices to this outbox, as often as the counter allows.
 
-        Without a limit, one person could make the mail of all others late. What the operator does
-        has no limit, and so no counter.
+        Without a limit, one person could make the mail of all others late. Notices of what the
+        operator does have no limit, so they need no counter.
         """
         self._outbox = outbox
         self._clock = clock
@@ -41,7 +41,7 @@ class EventNotices:
         source: EventSource,
         detail: str = "",
     ) -> None:
-        """Record the event, and write a notice about it, unless the day had too many of them."""
+        """Record the event; write a notice, unless there were too many of its kind today."""
         await record_event(transaction, account_id, kind, source, self._clock, detail)
         email = await accounts.email_of(transaction, account_id)
         if not email.is_confirmed:

@@ -196,7 +196,7 @@ class SignInService:
         Notify the holder if the account does not know the browser, or if the browser has not signed
         in since the password was reset.
         """
-        if await store.is_browser_since_reset(transaction, account_id, source.browser_hash):
+        if await store.has_signed_in_since_reset(transaction, account_id, source.browser_hash):
             await record_event(transaction, account_id, "signed_in", source, self._clock, detail)
         else:
             await self._notices.record(transaction, account_id, "signed_in", source, detail)

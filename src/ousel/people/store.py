@@ -110,7 +110,7 @@ IS_KNOWN_BROWSER: Final = Statement(
     "whether somebody has signed in to an account from a browser",
     "SELECT 1 FROM known_browsers WHERE account_id = :account_id AND browser = :browser",
 )
-IS_BROWSER_SINCE_RESET: Final = Statement(
+HAS_SIGNED_IN_SINCE_RESET: Final = Statement(
     "whether a browser has signed in to an account since its password was last reset",
     "SELECT 1 FROM known_browsers WHERE account_id = :account_id AND browser = :browser"
     " AND NOT EXISTS (SELECT 1 FROM audit_events AS event"
@@ -249,10 +249,12 @@ async def is_known_browser(transaction: Transaction, account_id: str, browser: s
     return bool(await transaction.fetch(IS_KNOWN_BROWSER, account_id=account_id, browser=browser))
 
 
-async def is_browser_since_reset(transaction: Transaction, account_id: str, browser: str) -> bool:
+async def has_signed_in_since_reset(
+    transaction: Transaction, account_id: str, browser: str
+) -> bool:
     """Return whether the browser has signed in to the account since its password was last reset."""
     return bool(
-        await transaction.fetch(IS_BROWSER_SINCE_RESET, account_id=account_id, browser=browser)
+        await transaction.fetch(HAS_SIGNED_IN_SINCE_RESET, account_id=account_id, browser=browser)
     )
 
 

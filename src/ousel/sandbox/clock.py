@@ -58,7 +58,7 @@ class SandboxClock:
         self._offset_micros = max(self._offset_micros, offset_micros)
 
     async def wait_for_others(self) -> None:
-        """Give the other processes of this server, if there are any, time for their next refresh.
+        """Wait until all other processes of this server, if there are any, have had a refresh.
 
         Before it, they refuse to move money of accounts that have an entry with the new time.
         """
