@@ -7,7 +7,7 @@ import pytest
 
 from ousel.charges.service import ChargeService
 from ousel.kernel.concurrency import ConcurrencyLimit
-from ousel.kernel.errors import DatabaseUnavailable
+from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from ousel.ledger.history import HistoryQuery, page_of_entries
 from ousel.ledger.rules import Account, Entry
 from ousel.people.rules import IDENTITY_CHECK_SECONDS
@@ -46,6 +46,29 @@ async def test_a_payer_is_not_told_what_only_the_operator_can_use(
     assert "The database is not available." in answer.text
     assert "You can try again: a payment is never taken twice." in answer.text
     assert "/srv/ousel" not in answer.text
+
+
+async def test_an_unknown_outcome_is_not_reported_as_nothing_written(
+    portal_shop: PortalShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is still away, so the checkout page cannot be shown at once."""
+
+    async def lose_the_answer(*_: object) -> None:
+        async def be_away(*_: object) -> None:
+            raise DatabaseUnavailable("PostgreSQL cannot be reached.")
+
+        monkeypatch.setattr(ChargeService, "charge_by_id", be_away)
+        raise OutcomeUnknown("The answer to the commit was lost.")
+
+    charge = await portal_shop.charge()
+    payer = await portal_shop.person(40_000_000)
+    monkeypatch.setattr(ChargeService, "pay", lose_the_answer)
+
+    answer = await payer.visitor.press(f"/pay/{charge.id}", PAY)
+
+    assert answer.status_code == 503
+    assert "The outcome is not known" in answer.text
+    assert "It may have taken effect" in answer.text
 
 
 async def test_paying_moves_the_money_and_leads_to_the_receipt(portal_shop: PortalShop) -> None:

@@ -1,9 +1,14 @@
 """The pages for sending money, when they are opened or sent again much later."""
 
+import re
+from html import unescape
+
 import pytest
 
+from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from ousel.ledger.rules import Account
 from ousel.people.rules import IDENTITY_CHECK_SECONDS
+from ousel.transfers.sending import SendService
 from tests.support.accounts import person
 from tests.support.portal import Portal
 from tests.support.visitor import Visitor
@@ -73,3 +78,30 @@ async def test_what_was_sent_needs_no_password_again(portal: Portal, ada: Visito
     assert again.headers["location"] == RECEIPT
     assert asked.status_code == 403
     assert "Nothing has been done yet." in asked.text
+
+
+async def test_an_unknown_outcome_leads_back_to_the_same_confirmation(
+    ada: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is still away, so the confirmation page cannot be shown at once.
+
+    A new form would have a new idempotency key, and would send the money a second time.
+    """
+    address = await confirmation(ada, "25.00")
+    form = await ada.form(address, "Send 25.00 OUSD")
+
+    async def lose_the_answer(*_: object) -> None:
+        raise OutcomeUnknown("The answer to the commit was lost.")
+
+    async def be_away(*_: object) -> None:
+        raise DatabaseUnavailable("PostgreSQL cannot be reached.")
+
+    with monkeypatch.context() as during:
+        during.setattr(SendService, "send", lose_the_answer)
+        during.setattr(SendService, "review", be_away)
+        answer = await ada.post(form.action, form.fields, Referer=f"http://ousel.test{address}")
+
+    assert answer.status_code == 503
+    assert "The outcome is not known" in answer.text
+    [again] = re.findall(r'href="(\S+)">Open the page again', answer.text)
+    assert (await ada.form(unescape(again), "Send 25.00 OUSD")).fields == form.fields
