@@ -37,7 +37,7 @@ from ousel.oauth.service import end_all_tokens
 from ousel.oauth.store import CODES, TOKENS
 from ousel.partners.service import keys_of
 from ousel.people.rules import Session
-from ousel.people.sign_in import end_all_sessions
+from ousel.people.sign_in import end_all_sessions_and_reset_links
 from ousel.people.store import SESSIONS, add_session, sessions_of
 from ousel.resets.service import find_link, issue_link
 from ousel.sandbox.clock import SandboxClock
@@ -200,7 +200,7 @@ async def test_sessions_and_tokens_end_in_steps(database: Database) -> None:
         await transaction.insert(CODES, codes)
         await transaction.insert(TOKENS, tokens)
         counting = CountingTransaction(transaction, rows_touched)
-        return await end_all_sessions(counting), await end_all_tokens(counting)
+        return await end_all_sessions_and_reset_links(counting), await end_all_tokens(counting)
 
     assert await database.write(end_all) == (MANY, MANY)
 

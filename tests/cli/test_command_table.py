@@ -27,7 +27,7 @@ def test_help_imports_little() -> None:
     loaded = modules_loaded_by("--help")
 
     assert "ousel.cli.command_table" in loaded
-    assert not {"ousel.app", "ousel.cli.operations", "ousel.database"} & loaded
+    assert not {"ousel.app", "ousel.cli.serve", "ousel.database"} & loaded
     assert not {"asyncio", "jinja2", "pydantic", "rich", "uvicorn"} & loaded
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ousel.cli.server import prepare_database
+from ousel.cli.server import prepare_to_serve
 from ousel.database.port import Database
 from ousel.kernel.settings import Settings
 from ousel.sealed_log import store
@@ -117,7 +117,7 @@ async def test_a_restore_is_declared_once_and_only_if_something_was_lost(
     for name in ("ada", "bob"):
         await person(database, name, "1")
         await log.sealer.seal_all()
-    await CheckpointRecorder(database, log.key).record()
+    await CheckpointRecorder(database, log.key_holder).record()
 
     async def declare() -> Outcome:
         return await asyncio.to_thread(
@@ -130,7 +130,7 @@ async def test_a_restore_is_declared_once_and_only_if_something_was_lost(
     await raw_sql.run("UPDATE sealed_log SET size = 1")
     served = Settings(database_url=database_url, log_key_file=key_file)
     with pytest.raises(LogShortened):  # in the parent of all workers, which would be restarted
-        await prepare_database(served, port=8000, workers=1)
+        await prepare_to_serve(served, port=8000, workers=1)
     declared = await declare()
     assert declared.exit_code == 0, declared.errors
     after = content(key_file)
@@ -145,7 +145,7 @@ async def test_a_log_whose_key_is_lost_is_continued_with_another(
     log = Log(database, key_file.parent)
     await person(database, "ada", "1")
     await log.sealer.seal_all()
-    await CheckpointRecorder(database, log.key).record()
+    await CheckpointRecorder(database, log.key_holder).record()
     before = await log.checkpoint()
 
     async def replace_lost_key(*options: str) -> Outcome:
@@ -168,7 +168,7 @@ async def test_a_log_whose_key_is_lost_is_continued_with_another(
     served = Settings(
         database_url=database_url, portal_url="https://pay.example", log_key_file=key_file
     )
-    await prepare_database(served, port=8000, workers=1)
+    await prepare_to_serve(served, port=8000, workers=1)
     successor = Log(database, key_file.parent)
     await person(database, "bob", "1")
     await successor.sealer.seal_all()
@@ -185,7 +185,7 @@ async def test_a_lost_key_does_not_hide_a_restore(
     log = Log(database, key_file.parent)
     await person(database, "ada", "1")
     await log.sealer.seal_all()
-    await CheckpointRecorder(database, log.key).record()
+    await CheckpointRecorder(database, log.key_holder).record()
     await raw_sql.run("UPDATE sealed_log SET size = 0")
     remove(key_file)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ousel.cli import operations
+from ousel.cli import serve
 from ousel.database.schema import SCHEMA_VERSION
 from tests.cli.commands import Operator, assert_fails, ousel
 from tests.support.engines import ENGINES, Engine, Engines
@@ -114,7 +114,7 @@ def test_serve_refuses_an_old_schema_on_postgresql(engines: Engines, tmp_path: P
 @pytest.mark.slow
 def test_serve_prints_what_it_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As JSON where that is asked for; else to a terminal alone, for a log has no use for it."""
-    monkeypatch.setattr(operations, "serve_until_stopped", lambda _, listener, __: listener.close())
+    monkeypatch.setattr(serve, "serve_until_stopped", lambda _, listener, __: listener.close())
     url, port = str(tmp_path / "ousel.db"), free_port()
 
     told = ousel("serve", "--sandbox", f"--port={port}", "--json", database=url).json
@@ -140,7 +140,7 @@ def test_an_address_of_ipv6_is_printed_in_brackets(
             port = free.getsockname()[1]
     except OSError:
         pytest.skip("this machine has no IPv6")
-    monkeypatch.setattr(operations, "serve_until_stopped", lambda _, listener, __: listener.close())
+    monkeypatch.setattr(serve, "serve_until_stopped", lambda _, listener, __: listener.close())
 
     told = ousel(
         *("serve", "--host=::1", f"--port={port}", "--json"), database=str(tmp_path / "ousel.db")
@@ -154,7 +154,7 @@ def test_addresses_that_are_set_do_not_follow_the_port(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Behind a proxy the port that is served is nobody's address."""
-    monkeypatch.setattr(operations, "serve_until_stopped", lambda _, listener, __: listener.close())
+    monkeypatch.setattr(serve, "serve_until_stopped", lambda _, listener, __: listener.close())
     monkeypatch.setenv("OUSEL_BASE_URL", "https://pay.example/v1")
     monkeypatch.setenv("OUSEL_PORTAL_URL", "https://pay.example")
 

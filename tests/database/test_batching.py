@@ -77,9 +77,11 @@ async def test_sqlite_does_not_read_again_what_has_not_changed(
     assert len(loader.asked) == (1 if engine == "sqlite" else 3)
 
 
-async def test_large_values_are_not_kept(database: Database, loader: Loader) -> None:
+async def test_only_values_that_are_worth_it_are_cached(database: Database, loader: Loader) -> None:
     """A client that reads a long history must not fill the cache."""
-    reads = SharedReads[str, str | None](database, loader, is_large=lambda name: name is None)
+    reads = SharedReads[str, str | None](
+        database, loader, is_worth_caching=lambda name: name is not None
+    )
 
     assert [await reads.get("unknown") for _ in range(2)] == [None, None]
     assert len(loader.asked) == 2

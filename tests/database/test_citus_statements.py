@@ -13,11 +13,12 @@ from ousel.database import citus
 from ousel.database.citus import DISTRIBUTION_COLUMNS, REFERENCE_TABLES, SINGLE_SHARD_TABLES
 from ousel.database.citus_functions import CALLS, FUNCTIONS
 from ousel.database.citus_statements import for_citus, update_for_citus
+from ousel.database.citus_transaction import NEEDS_WHOLE_POSTINGS
 from ousel.database.statements import Statement
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import id_with_owner, new_id
 from ousel.ledger.history import HISTORY
-from ousel.ledger.journal import ACCOUNT_HEADS, ACCOUNTS_WITH_LATER_ENTRIES
+from ousel.ledger.journal import ACCOUNT_HEADS, ACCOUNTS_WITH_LATER_ENTRIES, ENTRIES_IN_ORDER
 from ousel.ledger.movements import DELETE_UNSEALED, MOVEMENTS_AT
 from tests.cli.commands import assert_fails, ousel
 from tests.database.test_every_statement import every_statement
@@ -146,6 +147,11 @@ def test_a_charge_that_names_its_account_is_looked_up_there(
 def test_the_sealer_runs_again_unless_it_finds_all_rows(statement: Statement, named: str) -> None:
     """Some of them may not be committed yet on each server."""
     assert for_citus(statement).rows_named == named
+
+
+def test_the_sealer_looks_for_missing_movements_among_whole_postings() -> None:
+    """The transaction recognizes this statement by its name, and then waits for commits."""
+    assert ENTRIES_IN_ORDER.name == NEEDS_WHOLE_POSTINGS
 
 
 def test_accounts_to_which_rows_refer_are_appended() -> None:

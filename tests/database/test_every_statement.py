@@ -26,7 +26,7 @@ from tests.support.query_plans import postgres_plan
 NOT_TO_BE_IMPORTED = ("ousel.__main__", "ousel.database.migrations")
 READ_A_WHOLE_TABLE = {
     "delete the failures of windows that are over",
-    "end every reset link",
+    "delete all reset links",
     "how many messages wait, since when, and how many were given up",
     "revoke every key that is valid",
     "the totals of all accounts",

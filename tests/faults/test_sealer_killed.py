@@ -127,8 +127,8 @@ async def test_killed_sealers_leave_no_gap_and_no_leaf_twice(
         leaves = await log.assert_complete()
 
     await assert_settled_exactly_once(load)
-    assert log.key.key is not None
-    await _assert_all_receipts_check(load, servers[0], log.key.key.verifier)
+    assert log.key_holder.key is not None
+    await _assert_all_receipts_check(load, servers[0], log.key_holder.key.verifier)
     waited = await _waits(seeded, growth, begun)
     after_kills = [seconds for created_at, seconds in waited if created_at < quiet_from]
     in_quiet = [seconds for created_at, seconds in waited if created_at >= quiet_from]

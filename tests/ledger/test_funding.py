@@ -4,7 +4,7 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
-from ousel.ledger.funding import fund_account, issue_money
+from ousel.ledger.funding import fund_account, fund_through
 from ousel.ledger.history import HistoryQuery, page_of_entries
 from ousel.ledger.journal import set_status
 from ousel.ledger.queue import PostingQueue
@@ -58,8 +58,8 @@ async def test_a_running_server_funds_through_its_own_queue(database: Database) 
     ada = await person(database, "ada")
     queue = PostingQueue(database, system_clock, queue_limit=10)
 
-    posted = await issue_money(queue, system_clock, ada, 5, note="Gift", idempotency_key="k")
-    again = await issue_money(queue, system_clock, ada, 5, note="Gift", idempotency_key="k")
+    posted = await fund_through(queue, system_clock, ada, 5, note="Gift", idempotency_key="k")
+    again = await fund_through(queue, system_clock, ada, 5, note="Gift", idempotency_key="k")
 
     assert isinstance(posted.outcome, Movement)
     assert posted.outcome.credit.account_id == ada.id

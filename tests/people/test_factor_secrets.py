@@ -227,14 +227,14 @@ async def test_a_factor_that_is_proposed_during_a_rotation_survives_it(
     """The rotation waits for a transaction that has encrypted with the old key."""
     await secrets.rotate()
     encrypted, rotating = asyncio.Event(), asyncio.Event()
-    propose = factor_store.propose_factor
+    propose = factor_store.propose_authenticator_app
 
     async def slowly(transaction: Transaction, account_id: str, secret: str, session: str) -> str:
         encrypted.set()
         await rotating.wait()
         return await propose(transaction, account_id, secret, session)
 
-    monkeypatch.setattr(factor_store, "propose_factor", slowly)
+    monkeypatch.setattr(factor_store, "propose_authenticator_app", slowly)
     proposing = asyncio.create_task(ada.propose_factor())
     await encrypted.wait()
     rotation = asyncio.create_task(secrets.rotate())

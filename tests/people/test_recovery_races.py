@@ -83,14 +83,14 @@ async def test_a_code_never_turns_on_the_secret_that_another_session_was_shown(
     """A stranger's session opens the page while Ada's code is on its way."""
     stranger = (await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)).secret
     await ada.propose_factor()
-    propose, pause = factor_store.propose_factor, Pause()
+    propose, pause = factor_store.propose_authenticator_app, Pause()
 
     async def slowly(*arguments: Any) -> str:
         stored = await propose(*arguments)
         await pause.wait()
         return stored
 
-    monkeypatch.setattr(factor_store, "propose_factor", slowly)
+    monkeypatch.setattr(factor_store, "propose_authenticator_app", slowly)
     opening = asyncio.create_task(ada.second_factors.propose(ada.account_id, secret_hash(stranger)))
     await pause.reached.wait()
     confirming = asyncio.create_task(ada.second_factors.confirm(ada.account_id, ada.code(), HOME))
@@ -229,13 +229,13 @@ async def test_a_second_factor_that_is_being_proposed_ends_with_a_recovery(
 ) -> None:
     """Whoever saw its secret before the new password does not know the next one."""
     recovery_link = await recovery.link()
-    pause, propose_factor = Pause(), factor_store.propose_factor
+    pause, propose_factor = Pause(), factor_store.propose_authenticator_app
 
     async def propose_later(*arguments: Any) -> str:
         await pause.wait()
         return await propose_factor(*arguments)
 
-    monkeypatch.setattr(factor_store, "propose_factor", propose_later)
+    monkeypatch.setattr(factor_store, "propose_authenticator_app", propose_later)
     proposing = asyncio.create_task(ada.propose_factor())
     await pause.reached.wait()
     recovering = asyncio.create_task(recovery.use(recovery_link))

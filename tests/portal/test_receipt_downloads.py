@@ -46,7 +46,7 @@ async def test_both_people_see_the_same_fingerprint(
 
     await portal.log.sealer.seal_all()
 
-    key = portal.log.key.key
+    key = portal.log.key_holder.key
     assert key is not None
     shown = set()
     for person, path in ((ada, "/activity/2"), (grace, "/activity/1")):

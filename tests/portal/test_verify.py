@@ -136,7 +136,7 @@ async def test_the_own_key_is_used_unless_another_is_given(portal: Portal) -> No
     status, page = await check(visitor, receipt=RECEIPT.decode(), key="nonsense")
     assert status == 400
     assert "The reason: the key is not in the form" in page
-    portal.log.key.key = None
+    portal.log.key_holder.key = None
     status, page = await check(visitor, receipt=RECEIPT.decode())
     assert status == 400
     assert "The reason: this server has no key of its own, so give the verifier key." in page

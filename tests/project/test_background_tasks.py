@@ -54,8 +54,8 @@ async def test_a_service_closes_its_database_whatever_happens(
 
     closing = ousel.database.close
     monkeypatch.setattr(ousel.database, "close", close)
-    monkeypatch.setattr(ousel.services.partner_keys, "record_uses", fail)
-    monkeypatch.setattr(ousel.services.user_tokens, "record_uses", succeed)
+    monkeypatch.setattr(ousel.services.key_lookup, "record_uses", fail)
+    monkeypatch.setattr(ousel.services.token_lookup, "record_uses", succeed)
     async with ousel.running():
         pass
 

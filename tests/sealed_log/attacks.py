@@ -12,11 +12,11 @@ from ousel.ledger.rules import Entry, Movement
 from ousel.ledger.verify import DatabaseLedger, VerificationFailed
 from ousel.sealed_log import store
 from ousel.sealed_log.audit import AuditFailed, Auditor, LogInconsistent
-from ousel.sealed_log.checkpoints import Checkpoint, parse_checkpoint
+from ousel.sealed_log.checkpoints import Checkpoint, unverified_checkpoint
 from ousel.sealed_log.keys import LogKey, new_key
 from ousel.sealed_log.leaves import Leaf
 from ousel.sealed_log.merkle import Node, consistency_proof, root_hash
-from ousel.sealed_log.notes import COSIGNATURE, SigningKey, split_note, to_base64
+from ousel.sealed_log.notes import COSIGNATURE, SigningKey, to_base64
 from ousel.sealed_log.prepared_leaves import leaf_rows
 from ousel.sealed_log.sealer import append_leaf_rows
 from ousel.sealed_log.tiles import TileHashes, TileKey, append_leaves
@@ -58,12 +58,12 @@ class Scene(msgspec.Struct):
 
     @property
     def key(self) -> LogKey:
-        assert self.log.key.key is not None
-        return self.log.key.key
+        assert self.log.key_holder.key is not None
+        return self.log.key_holder.key
 
     @property
     def kept_checkpoint(self) -> Checkpoint:
-        return parse_checkpoint(split_note(self.kept)[0])
+        return unverified_checkpoint(self.kept)
 
     async def movements(self) -> list[Movement]:
         """Return all movements, in the order of their dates."""
@@ -113,7 +113,7 @@ class Scene(msgspec.Struct):
 
     def _is_refused(self, published: Published) -> bool:
         last = self.kept_checkpoint
-        size = parse_checkpoint(split_note(published.note)[0]).size
+        size = unverified_checkpoint(published.note).size
         if size < last.size:
             return True
         try:

@@ -33,8 +33,8 @@ class Log:
         path = folder / "log-key"
         if not path.exists():
             write_key(path, new_key(origin_at(portal_url)))
-        self.key = KeyHolder(Settings(portal_url=portal_url, log_key_file=path))
-        self.key.key = read_key(path, self.key.origin)
+        self.key_holder = KeyHolder(Settings(portal_url=portal_url, log_key_file=path))
+        self.key_holder.key = read_key(path, self.key_holder.origin)
         self.queue = self.another_queue()
         self.sealer = self.another_sealer()
 
@@ -44,14 +44,14 @@ class Log:
 
     def another_holder(self) -> KeyHolder:
         """Return the key holder of another process, which has seen nothing of the log yet."""
-        holder = KeyHolder(Settings(portal_url=self._portal_url, log_key_file=self.key.path))
-        holder.key = self.key.key
+        holder = KeyHolder(Settings(portal_url=self._portal_url, log_key_file=self.key_holder.path))
+        holder.key = self.key_holder.key
         return holder
 
     def another_sealer(self, database: Database | None = None) -> Sealer:
         """Return a sealer like that of another process."""
         chosen = database or self.database
-        return Sealer(chosen, self.key, self.queue, LogNotifier(chosen))
+        return Sealer(chosen, self.key_holder, self.queue, LogNotifier(chosen))
 
     def another_queue(self) -> PostingQueue:
         """Return a queue like that of another process."""
@@ -61,8 +61,8 @@ class Log:
         """Return the newest checkpoint, whose signature is checked."""
         head = await self.database.read(store.read_head)
         assert head.checkpoint is not None
-        assert self.key.key is not None
-        checkpoint, _ = open_checkpoint(head.checkpoint, [self.key.key.verifier])
+        assert self.key_holder.key is not None
+        checkpoint, _ = open_checkpoint(head.checkpoint, [self.key_holder.key.verifier])
         assert checkpoint.size == head.size
         return checkpoint
 
@@ -94,8 +94,8 @@ class Log:
         tiles = append_leaves({}, 0, hashes)
         assert await store.read_tiles(transaction, set(tiles)) == tiles
         assert head.checkpoint is not None
-        assert self.key.key is not None
-        checkpoint, _ = open_checkpoint(head.checkpoint, [self.key.key.verifier])
+        assert self.key_holder.key is not None
+        checkpoint, _ = open_checkpoint(head.checkpoint, [self.key_holder.key.verifier])
         assert (checkpoint.size, checkpoint.root) == (
             len(sealed),
             root_hash(len(sealed), TileHashes(tiles)),

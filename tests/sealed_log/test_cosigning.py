@@ -33,8 +33,8 @@ def serving(
     log: Log, state: Path, key: SigningKey = WITNESS, port: int = 0
 ) -> Iterator[WitnessAddress]:
     """Serve a witness that knows the log, until the block ends."""
-    assert log.key.key is not None
-    witness = Witness(key, [log.key.key.verifier], state, lambda: 1_700_000_000)
+    assert log.key_holder.key is not None
+    witness = Witness(key, [log.key_holder.key.verifier], state, lambda: 1_700_000_000)
     with serve_witness(witness, "127.0.0.1", port) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -48,7 +48,7 @@ def serving(
 def reader_of(log: Log, *keys: SigningKey) -> LogReader:
     """Return a reader that shows the cosignatures of these witnesses."""
     verifiers = [key.verifier for key in keys]
-    return LogReader(log.database, log.key, LogNotifier(log.database), verifiers)
+    return LogReader(log.database, log.key_holder, LogNotifier(log.database), verifiers)
 
 
 async def seal_more(log: Log, count: int = 3) -> None:
@@ -78,8 +78,8 @@ async def witnesses_on(log: Log, *keys: SigningKey) -> list[str]:
     """Return the witnesses whose cosignatures the published checkpoint has."""
     note = await reader_of(log, *keys).checkpoint()
     assert note is not None
-    assert log.key.key is not None
-    _, opened = open_checkpoint(note, [log.key.key.verifier], [key.verifier for key in keys])
+    assert log.key_holder.key is not None
+    _, opened = open_checkpoint(note, [log.key_holder.key.verifier], [key.verifier for key in keys])
     return [each.key.name for each in opened.signatures if each.signed_at is not None]
 
 
@@ -157,9 +157,9 @@ async def test_a_receipt_has_the_newest_cosigned_checkpoint(log: Log, tmp_path: 
     sizes = {}
     for entry in await log.database.snapshot(_all_entries):
         found = await reader.find_entry(entry)
-        assert log.key.key is not None
+        assert log.key_holder.key is not None
         checkpoint, opened = open_checkpoint(
-            found.inclusion.checkpoint, [log.key.key.verifier], [WITNESS.verifier]
+            found.inclusion.checkpoint, [log.key_holder.key.verifier], [WITNESS.verifier]
         )
         sizes[found.inclusion.index] = (checkpoint.size, len(opened.signatures))
     assert sizes == {index: (3, 2) if index < 3 else (6, 1) for index in range(6)}
@@ -173,8 +173,8 @@ async def test_a_cosignature_of_the_former_key_does_not_hide_a_newer_one(
     await seal_more(log)
     with serving(log, tmp_path / "first") as address:
         await Cosigning(log.database, system_clock, reader, address).offer_due()
-    assert log.key.key is not None
-    log.key.key = log.key.key.create_successor()
+    assert log.key_holder.key is not None
+    log.key_holder.key = log.key_holder.key.create_successor()
     await log.sealer.seal_all()
     with serving(log, tmp_path / "second", OTHER) as address:
         await Cosigning(log.database, system_clock, reader, address).offer_due()

@@ -67,8 +67,8 @@ async def test_a_lost_key_is_not_made_anew(log: Log, tmp_path: Path) -> None:
     with pytest.raises(LogKeyUnusable, match=advice):
         await beside_a_file(folder).read(log.database)
 
-    assert log.key.path is not None
-    path.write_bytes(log.key.path.read_bytes())
+    assert log.key_holder.path is not None
+    path.write_bytes(log.key_holder.path.read_bytes())
     await beside_a_file(folder).read(log.database)
 
 

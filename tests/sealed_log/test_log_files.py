@@ -24,7 +24,7 @@ async def client(
     """A client of the log's portal; the test seals by itself."""
     monkeypatch.setattr("ousel.app.background_tasks.TICK_SECONDS", 3_600)
     async with in_process_client(
-        database_url, portal_url=PORTAL, base_url=f"{PORTAL}/v1", log_key_file=log.key.path
+        database_url, portal_url=PORTAL, base_url=f"{PORTAL}/v1", log_key_file=log.key_holder.path
     ) as opened:
         yield opened
 
@@ -106,15 +106,15 @@ async def test_without_a_key_movements_are_sealed_and_nothing_is_signed(
     log: Log, database: Database
 ) -> None:
     """Once there is a key, it signs for all leaves. Then a sealer without it seals no more."""
-    key, log.key.key = log.key.key, None
+    key, log.key_holder.key = log.key_holder.key, None
     await person(database, "ada", "1")
     assert await log.sealer.seal_all() == 1
     await person(database, "bob", "1")
 
-    log.key.key = key
+    log.key_holder.key = key
     assert await log.sealer.seal_all() == 1
     assert await log.assert_complete() == 2
 
-    log.key.key = None
+    log.key_holder.key = None
     await person(database, "eve", "1")
     assert await log.sealer.seal_all() == 0

@@ -24,7 +24,7 @@ from tests.support.waiting import wait_until
 
 def recorder_of(log: Log) -> CheckpointRecorder:
     """Return a recorder as that of a new server process, with the file beside the log's key."""
-    return CheckpointRecorder(log.database, log.key)
+    return CheckpointRecorder(log.database, log.key_holder)
 
 
 def checkpoint_file(key_file: Path) -> Path:
@@ -40,8 +40,10 @@ def published_size(file: Path) -> int:
 
 def declare_restore(log: Log, lost_size: int) -> None:
     """Replace the key by one whose note declares that a checkpoint of this size was lost."""
-    assert log.key.key is not None
-    log.key.key = log.key.key.create_successor(Checkpoint("pay.example/log", lost_size, bytes(32)))
+    assert log.key_holder.key is not None
+    log.key_holder.key = log.key_holder.key.create_successor(
+        Checkpoint("pay.example/log", lost_size, bytes(32))
+    )
 
 
 async def seal_a_movement(log: Log, username: str) -> None:
@@ -119,8 +121,8 @@ async def test_no_process_overwrites_what_another_has_recorded(log: Log, raw_sql
 
     await server.record()
 
-    assert log.key.checkpoint_path is not None
-    assert published_size(log.key.checkpoint_path) == 3
+    assert log.key_holder.checkpoint_path is not None
+    assert published_size(log.key_holder.checkpoint_path) == 3
 
 
 async def test_a_process_does_not_continue_a_log_that_went_back(log: Log, raw_sql: RawSql) -> None:
@@ -147,8 +149,8 @@ async def test_a_process_does_not_continue_a_log_that_went_back(log: Log, raw_sq
 
     assert [event["event"] for event in logs] == ["sealing has stopped"]
     assert (await log.checkpoint()).size == 3
-    assert log.key.checkpoint_path is not None
-    assert published_size(log.key.checkpoint_path) == 2
+    assert log.key_holder.checkpoint_path is not None
+    assert published_size(log.key_holder.checkpoint_path) == 2
 
     for table in tables:
         await raw_sql.run(f"DELETE FROM {table}")
@@ -158,7 +160,7 @@ async def test_a_process_does_not_continue_a_log_that_went_back(log: Log, raw_sq
     assert [event["event"] for event in logs] == ["sealing has resumed"]
     await log.another_sealer().seal_due()
     await server.record()
-    assert published_size(log.key.checkpoint_path) > 2
+    assert published_size(log.key_holder.checkpoint_path) > 2
 
 
 async def test_a_log_with_a_damaged_tile_is_not_continued(log: Log, raw_sql: RawSql) -> None:
@@ -173,7 +175,7 @@ async def test_a_log_with_a_damaged_tile_is_not_continued(log: Log, raw_sql: Raw
         await server.record()
 
     assert [event["event"] for event in logs] == ["sealing has stopped"]
-    assert not log.key.may_continue_log
+    assert not log.key_holder.may_continue_log
     with pytest.raises(LogKeyUnusable, match=r"is damaged: restore it from a backup$"):
         await recorder_of(log).check()
 
@@ -213,20 +215,20 @@ async def test_the_checkpoint_is_recorded_where_the_setting_says(log: Log, tmp_p
     """So a server whose key is in a folder that it cannot write to can record it."""
     file = tmp_path / "state" / "checkpoint"
     file.parent.mkdir()
-    holder = KeyHolder(Settings(log_key_file=log.key.path, log_checkpoint_file=file))
+    holder = KeyHolder(Settings(log_key_file=log.key_holder.path, log_checkpoint_file=file))
     await seal_a_movement(log, "ada")
 
     await CheckpointRecorder(log.database, holder).record()
 
     assert published_size(file) == 1
-    assert log.key.checkpoint_path is not None
-    assert not log.key.checkpoint_path.exists()
+    assert log.key_holder.checkpoint_path is not None
+    assert not log.key_holder.checkpoint_path.exists()
 
 
 async def test_a_file_that_cannot_be_written_is_reported_once(log: Log) -> None:
     """The server goes on, and the operator learns what will not be noticed."""
-    assert log.key.checkpoint_path is not None
-    log.key.checkpoint_path.mkdir()
+    assert log.key_holder.checkpoint_path is not None
+    log.key_holder.checkpoint_path.mkdir()
     server = recorder_of(log)
     await seal_a_movement(log, "ada")
 
@@ -240,8 +242,8 @@ async def test_a_file_that_cannot_be_written_is_reported_once(log: Log) -> None:
 
 async def test_a_file_with_something_else_is_refused(log: Log) -> None:
     """The message names the file."""
-    assert log.key.checkpoint_path is not None
-    log.key.checkpoint_path.write_text("nonsense")
+    assert log.key_holder.checkpoint_path is not None
+    log.key_holder.checkpoint_path.write_text("nonsense")
 
     with pytest.raises(LogKeyUnusable, match=r"log-key.checkpoint does not hold a checkpoint"):
         await recorder_of(log).check()
@@ -251,7 +253,7 @@ async def test_a_checkpoint_of_another_log_is_refused(log: Log) -> None:
     """No restore is declared for it: the message says to remove it."""
     await seal_a_movement(log, "ada")
     await recorder_of(log).record()
-    log.key.key = new_key("pay.example/log")
+    log.key_holder.key = new_key("pay.example/log")
     with pytest.raises(LogKeyUnusable, match=r"not signed with the key.*or remove the checkpoint"):
         await recorder_of(log).check()
 

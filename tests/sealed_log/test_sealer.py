@@ -28,13 +28,13 @@ CLOCK_STEPS = (-90, -1, 90)  # seconds by which the clock moves
 
 async def test_a_server_whose_key_was_replaced_seals_nothing_and_says_so(log: Log) -> None:
     """It names the file; a server with the new key seals what has waited."""
-    old = log.key.key
+    old = log.key_holder.key
     assert old is not None
     new = old.create_successor()
     await log.sealer.seal_all()
-    log.key.key = new
+    log.key_holder.key = new
     await log.sealer.seal_all()
-    log.key.key = old
+    log.key_holder.key = old
     await person(log.database, "ada", "1")
 
     sealer = log.another_sealer()
@@ -44,9 +44,9 @@ async def test_a_server_whose_key_was_replaced_seals_nothing_and_says_so(log: Lo
         await sealer.seal_due()
     [line] = logs
     assert line["event"] == "sealing has stopped"
-    assert f"put the file of that key at {log.key.path}, and restart" in line["reason"]
+    assert f"put the file of that key at {log.key_holder.path}, and restart" in line["reason"]
 
-    log.key.key = new
+    log.key_holder.key = new
     assert await log.sealer.seal_all() == 1
 
 
@@ -54,13 +54,13 @@ async def test_a_sealer_that_has_seen_more_than_there_is_says_so(log: Log) -> No
     """The database went back, and what this process has published may not be contradicted."""
     await person(log.database, "ada", "1")
     await log.sealer.seal_all()
-    log.key.size_seen += 1
+    log.key_holder.size_seen += 1
     with captured_logs() as logs:
         for _ in range(2):
             assert await log.sealer.seal_all() == 0
-        log.key.key, key = None, log.key.key  # then it does not look
+        log.key_holder.key, key = None, log.key_holder.key  # then it does not look
         assert await log.sealer.seal_all() == 0
-        log.key.key = key
+        log.key_holder.key = key
         assert await log.sealer.seal_all() == 0
     [line] = logs
     assert line["event"] == "sealing has stopped"

@@ -43,7 +43,7 @@ class Books(NamedTuple):
         """Return what a full verification finds."""
         with pytest.raises(VerificationFailed) as found:
             await self.log.database.snapshot(
-                lambda transaction: verify_everything(transaction, log_key=self.log.key.key)
+                lambda transaction: verify_everything(transaction, log_key=self.log.key_holder.key)
             )
         return str(found.value)
 
@@ -51,7 +51,7 @@ class Books(NamedTuple):
         """Return what a verification since the old checkpoint finds."""
         with pytest.raises(VerificationFailed) as found:
             await self.log.database.snapshot(
-                lambda transaction: verify_since(transaction, self.since, self.log.key.key)
+                lambda transaction: verify_since(transaction, self.since, self.log.key_holder.key)
             )
         return str(found.value)
 
@@ -82,7 +82,7 @@ async def test_a_row_of_the_log_that_cannot_be_read_is_found(
 
 async def test_a_ledger_and_its_log_prove_each_other(books: Books) -> None:
     """The whole log, and what came after a checkpoint."""
-    database, key = books.log.database, books.log.key.key
+    database, key = books.log.database, books.log.key_holder.key
     assert await database.snapshot(lambda transaction: verify_log(transaction, key)) == 12
     added = await database.snapshot(lambda each: verify_since(each, books.since, key))
     assert added == 6
@@ -104,7 +104,7 @@ async def test_movements_that_are_not_sealed_yet_are_counted(books: Books) -> No
 
     assert counts == {"charges_paid": 0, "leaves": 12, "unsealed": 1}
     added = await books.log.database.snapshot(
-        lambda each: verify_since(each, books.since, books.log.key.key)
+        lambda each: verify_since(each, books.since, books.log.key_holder.key)
     )
     assert added == 6
 
@@ -211,7 +211,7 @@ async def test_a_shorter_log_does_not_extend_a_kept_checkpoint(
     await shorten_log(books, raw_sql)
     with pytest.raises(VerificationFailed, match="leaves have been removed"):
         await books.log.database.snapshot(
-            lambda transaction: verify_since(transaction, newest, books.log.key.key)
+            lambda transaction: verify_since(transaction, newest, books.log.key_holder.key)
         )
 
 
@@ -252,7 +252,7 @@ async def test_what_comes_before_new_entries_is_read_in_parts(
 
     async def verify(transaction: Transaction) -> int:
         counting = cast("Transaction", CountingTransaction(transaction, counts))
-        return await verify_since(counting, books.since, books.log.key.key)
+        return await verify_since(counting, books.since, books.log.key_holder.key)
 
     assert await books.log.database.snapshot(verify) == 6
     assert counts == [8, 2, 4, 2]  # each movement has two entries, of the same two accounts

@@ -16,7 +16,7 @@ from ousel.accounts.rules import (
     parse_username,
 )
 from ousel.api.decoding import decode_body, decode_form, decode_query
-from ousel.api.fields import parse_idempotency_key
+from ousel.api.idempotency import parse_idempotency_key
 from ousel.api.paging import cursor_at, sequence_from_cursor
 from ousel.api.polling import WAIT_SECONDS_MAX, tag_answer, wait_seconds
 from ousel.api.traces import parse_trace_parent
@@ -346,7 +346,7 @@ def test_idempotency_keys_and_notes(header: bytes | None, field: str | None) -> 
         key = parse_idempotency_key(header, field)
         assert key is None or all("!" <= character <= "~" for character in key)
     with contextlib.suppress(InvalidField), quickly():
-        text = parse_text(field, param="note")
+        text = parse_text(field, 255, param="note")
         assert text is None or "\0" not in text
 
 

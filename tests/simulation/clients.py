@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from ousel.app.services import Services
 from ousel.charges.rules import Charge, ChargeTerms
 from ousel.kernel.ids import handle_of
-from ousel.ledger.funding import issue_money
+from ousel.ledger.funding import fund_through
 from ousel.ledger.history import HistoryQuery
 from ousel.ledger.rules import ChargeClosed, KeyRejected, Refused
 from ousel.oauth.rules import Exchange
@@ -85,7 +85,7 @@ class Client(Caller):
 
         async def handler(services: Services) -> object:
             account = await services.accounts.get(person.account_id)
-            return await issue_money(
+            return await fund_through(
                 services.posting_queue,
                 services.clock,
                 account,
@@ -251,7 +251,7 @@ class Client(Caller):
 
     async def _use_token(self, partner: PartnerApp, person: Person, token: str) -> None:
         async def use(services: Services) -> object:
-            return await services.user_tokens.user(token)
+            return await services.token_lookup.user(token)
 
         async def revoke(services: Services) -> None:
             await services.tokens.revoke(token, partner.client_id)

@@ -120,7 +120,7 @@ async def test_a_receipt_is_not_ready_before_the_transfer_is_sealed(
         "ousel.app.background_tasks.TICK_SECONDS", 3_600
     )  # the test seals by itself
     sender = await accounts.partner(log.database, "shop", "5")
-    async with in_process_client(database_url, log_key_file=log.key.path) as client:
+    async with in_process_client(database_url, log_key_file=log.key_holder.path) as client:
         headers = {"Authorization": f"Bearer {sender.key}"}
         (funding,) = (await client.get("/transfers", headers=headers)).json()["data"]
         path = f"/transfers/{funding['id']}/receipt"
@@ -140,11 +140,11 @@ async def test_a_server_whose_key_was_replaced_gives_no_receipts(
     """Another server has signed the log with the new key, and this one was not restarted yet."""
     monkeypatch.setattr("ousel.app.background_tasks.TICK_SECONDS", 3_600)
     sender = await accounts.partner(log.database, "shop", "5")
-    assert log.key.key is not None
-    async with in_process_client(database_url, log_key_file=log.key.path) as client:
+    assert log.key_holder.key is not None
+    async with in_process_client(database_url, log_key_file=log.key_holder.path) as client:
         headers = {"Authorization": f"Bearer {sender.key}", "Prefer": "wait=0"}
         (funding,) = (await client.get("/transfers", headers=headers)).json()["data"]
-        log.key.key = log.key.key.create_successor()
+        log.key_holder.key = log.key_holder.key.create_successor()
         await log.sealer.seal_all()
 
         answer = await client.get(f"/transfers/{funding['id']}/receipt", headers=headers)

@@ -21,9 +21,9 @@ from ousel.ledger import journal
 from ousel.ledger.funding import OperatorTransfer, fund_account, redeem_money
 from ousel.ledger.refusals import AccountNotFound
 from ousel.ledger.rules import Account, Status
+from ousel.ledger.verify import DatabaseLedger
 
 NUMBER_ATTEMPTS_MAX: Final = 10
-PAGE_ACCOUNTS: Final = 1_000
 
 
 class IdentifierInUse(Refusal):
@@ -98,12 +98,7 @@ class AccountService:
         """Return all accounts in one snapshot, oldest first."""
 
         async def read(transaction: Transaction) -> list[Account]:
-            accounts: list[Account] = []
-            after = ""
-            while page := await journal.accounts_after(transaction, after, PAGE_ACCOUNTS):
-                accounts += page
-                after = page[-1].id
-            return accounts
+            return [account async for account in DatabaseLedger(transaction).accounts()]
 
         return await self._database.snapshot(read)
 

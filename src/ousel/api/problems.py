@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from ousel.api.refusals import ChallengeRefusal
-from ousel.http.messages import Answer, RawHeader
+from ousel.http.messages import Answer, RawHeader, retry_after_header
 from ousel.kernel.errors import Refusal
 
 
@@ -35,8 +35,7 @@ def problem_answer(
         param=refusal.param,
     )
     members = msgspec.to_builtins(problem) | refusal.members
-    if refusal.retry_after_seconds is not None:
-        headers += ((b"retry-after", b"%d" % refusal.retry_after_seconds),)
+    headers += retry_after_header(refusal)
     if isinstance(refusal, ChallengeRefusal):
         headers += ((b"www-authenticate", refusal.challenge),)
     body = msgspec.json.encode(members)

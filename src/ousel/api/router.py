@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Iterable
-from http import HTTPStatus
 from time import perf_counter
 from typing import Any, Final, Protocol
 
@@ -24,7 +23,7 @@ from ousel.http.messages import (
     answer_head,
     header_lines,
 )
-from ousel.http.refusals import InternalError, MethodNotAllowed, NotFound
+from ousel.http.refusals import InternalError, MethodNotAllowed, NotFound, log_if_failure
 from ousel.kernel.deadlines import set_deadline
 from ousel.kernel.errors import Refusal, release_frames
 from ousel.kernel.logs import EventLogger
@@ -170,15 +169,7 @@ class Router:
             release_frames(refusal)
             return answer
         except Refusal as refusal:
-            if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                cause = repr(refusal.__cause__ or refusal)
-                _log.error(
-                    "a request could not be served",
-                    request_id=request_id,
-                    code=refusal.code,
-                    reason=refusal.detail,
-                    cause=cause,
-                )
+            log_if_failure(refusal, request_id)
             answer = problem_answer(refusal, request_id, self._docs_url, tuple(headers))
             release_frames(refusal)
             return answer

@@ -24,7 +24,7 @@ def api_routes(
 ) -> list[Route]:
     """Return the routes of the API, which its reference describes."""
     base, portal_url = settings.base_path, settings.portal_url
-    clients = ClientAuthenticator(services.partner_keys, authenticator, services.api_errors)
+    clients = ClientAuthenticator(services.key_lookup, authenticator, services.api_errors)
     waits = partner_wait_limit()
     transfers = TransferEndpoints(
         services.posting_queue, services.history, services.follower, waits, services.clock

@@ -53,7 +53,7 @@ class BackgroundTasks:
         services = self._services
         schedule: list[tuple[float, BackgroundTask]] = [
             *((WRITE_BEHIND_SECONDS, task) for task in self._write_behind_tasks()),
-            (SWEEP_SECONDS, services.user_tokens.sweep),
+            (SWEEP_SECONDS, services.token_lookup.sweep),
             (SWEEP_SECONDS, services.attempts.sweep),
             (MEASURE_SECONDS, self._database_clock.measure),
             (SWEEP_SECONDS, services.retention.sweep),
@@ -73,10 +73,10 @@ class BackgroundTasks:
         """Return the tasks that write to the database what was collected in memory."""
         services = self._services
         return (
-            services.partner_keys.record_uses,
+            services.key_lookup.record_uses,
             services.api_errors.write,
-            services.user_tokens.record_uses,
-            services.sessions.record_uses,
+            services.token_lookup.record_uses,
+            services.session_lookup.record_uses,
         )
 
 

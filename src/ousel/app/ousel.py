@@ -65,13 +65,13 @@ class Ousel:
         )
         self._background_tasks = BackgroundTasks(services, self.database_clock)
         self._health = Health(self.database, settings.database_url, self.database_clock)
-        authenticator = ApiAuthenticator(services.partner_keys, services.user_tokens, settings)
+        authenticator = ApiAuthenticator(services.key_lookup, services.token_lookup, settings)
         self._operations = api_routes(services, authenticator, settings)
         assets = Assets()
         pages = PageRenderer(settings, assets, packages=TEMPLATE_PACKAGES)
         identity_checks = IdentityCheckPages(pages, services.identity_checks)
         page_server = PageServer(
-            services.sessions,
+            services.session_lookup,
             identity_checks,
             pages,
             settings,
@@ -136,7 +136,7 @@ class Ousel:
         services = self.services
         await self.database.open()
         try:
-            await services.log.key.read(self.database)
+            await services.log.key_holder.read(self.database)
             await services.log.checkpoint_recorder.check()
             await self._background_tasks.start()
             gauge_reader = GaugeReader(

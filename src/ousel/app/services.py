@@ -82,12 +82,12 @@ class Services:
         self.apps = AppService(database, clock)
         self.app_overviews = AppOverviewService(database, clock)
         self.keys = KeyService(database, clock, notices, mode=settings.mode)
-        self.partner_keys = PartnerKeyLookup(database, clock, mode=settings.mode)
+        self.key_lookup = PartnerKeyLookup(database, clock, mode=settings.mode)
         self.api_errors = ApiErrorLog(database, clock)
         self.connect = ConnectService(database, clock, notices, issuer=settings.portal_url)
         self.connections = ConnectionService(database, clock)
         self.tokens = TokenService(database, clock, mode=settings.mode)
-        self.user_tokens = UserTokenLookup(database, clock, mode=settings.mode)
+        self.token_lookup = UserTokenLookup(database, clock, mode=settings.mode)
         self.charges = ChargeService(
             database, self.posting_queue, clock, self.telemetry.charge_observer
         )
@@ -121,7 +121,7 @@ class Services:
         self.emails = EmailConfirmationService(
             database, clock, self.attempts, pending_confirmations, self.sign_in.password_check
         )
-        self.sessions = SessionLookup(database, clock)
+        self.session_lookup = SessionLookup(database, clock)
         self.account_settings = AccountSettingsService(database, clock)
 
     def end_waits(self) -> None:

@@ -4,7 +4,8 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key
+from ousel.api.fields import TEXT_PATTERN, Amount
+from ousel.api.idempotency import KEY_SCHEMA, REPLAYED_HEADERS, parse_idempotency_key
 from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Order, Page, make_page
 from ousel.api.polling import (
     TaggedAnswer,
@@ -41,7 +42,6 @@ from ousel.partners.rules import URL_CHARACTERS_MAX, parse_url
 
 CACHED_ANSWERS_MAX: Final = 4_096
 
-_REPLAYED_HEADERS: Final = ((b"idempotent-replayed", b"true"),)
 _ETAG_HEADER: Final = {"ETag": '"[0-9a-f]+"'}
 _URL_SCHEMA: Final = {"format": "uri", "maxLength": URL_CHARACTERS_MAX}
 _POLLING_HEADERS: Final[dict[str, dict[str, Any]]] = {
@@ -82,8 +82,8 @@ class ChargeRequest(
     cancel_url: Annotated[
         str | None,
         msgspec.Meta(
-            description="Where “Cancel” on the checkout page leads; the charge stays open."
-            " https, or http on loopback.",
+            description="Where “Cancel” on the checkout page leads; the charge stays open. The page"
+            " of a canceled or expired charge links to it too. https, or http on loopback.",
             extra_json_schema=_URL_SCHEMA,
         ),
     ] = None
@@ -167,7 +167,7 @@ class ChargeEndpoints:
         )
         record = self._record(created.charge)
         if created.replayed:
-            return json_answer(record, headers=_REPLAYED_HEADERS)
+            return json_answer(record, headers=REPLAYED_HEADERS)
         return json_answer(record, status=201)
 
     def _route_to_read(self, base: str) -> Route:
@@ -233,7 +233,7 @@ class ChargeEndpoints:
                 else micros_from_timestamp(
                     query.status_changed_after, param="status_changed_after"
                 ),
-                reference=_parse_text(query.reference, "reference", REFERENCE_CHARACTERS_MAX),
+                reference=parse_text(query.reference, REFERENCE_CHARACTERS_MAX, param="reference"),
             )
         )
         return json_answer(
@@ -280,17 +280,13 @@ def parse_terms(request: ChargeRequest) -> ChargeTerms:
         )
     return ChargeTerms(
         amount=micros_from_json(bytes(request.amount)),
-        description=_parse_text(request.description, "description", DESCRIPTION_CHARACTERS_MAX),
-        reference=_parse_text(request.reference, "reference", REFERENCE_CHARACTERS_MAX),
+        description=parse_text(
+            request.description, DESCRIPTION_CHARACTERS_MAX, param="description"
+        ),
+        reference=parse_text(request.reference, REFERENCE_CHARACTERS_MAX, param="reference"),
         success_url=_parse_url(request.success_url, "success_url"),
         cancel_url=_parse_url(request.cancel_url, "cancel_url"),
     )
-
-
-def _parse_text(text: str | None, param: str, characters_max: int) -> str | None:
-    if text is not None and len(text) > characters_max:
-        raise InvalidField(f"{param} must have at most {characters_max} characters.", param=param)
-    return parse_text(text, param=param)
 
 
 def _parse_url(text: str | None, param: str) -> str | None:

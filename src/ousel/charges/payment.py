@@ -36,13 +36,7 @@ class ChargePayments:
         self, transaction: Transaction, payments: Sequence[Movement], now: int
     ) -> None:
         """Write that the charges of these movements are paid."""
-        await store.write_payments(
-            transaction,
-            [
-                (each.debit.charge_id, "paid", now, each.debit.account_id, each.debit.transfer_id)
-                for each in payments
-            ],
-        )
+        await store.write_payments(transaction, payments, now)
 
 
 def payment_posting(charge: Charge, payer_id: str, clock: Clock) -> Posting:

@@ -11,9 +11,9 @@ class ChargeNotFound(Refusal):
     title = "There is no such charge"
     cure = "Check the id; a key sees only the charges of its own account."
 
-    def __init__(self, detail: str = "There is no charge with this id.") -> None:
+    def __init__(self) -> None:
         """Use one detail for unknown ids and other accounts' charges, to reveal nothing."""
-        super().__init__(detail)
+        super().__init__("There is no charge with this id.")
 
 
 class ChargeNotCancelable(Refusal):
@@ -56,9 +56,9 @@ class OwnCharge(Refusal):
     title = "The charge is your own"
     cure = "Pay with another account than the one that created the charge."
 
-    def __init__(self, detail: str = "An account cannot pay its own charge.") -> None:
+    def __init__(self) -> None:
         """Use the same detail for every charge."""
-        super().__init__(detail)
+        super().__init__("An account cannot pay its own charge.")
 
 
 class ReceiptNotFound(Refusal):
@@ -69,6 +69,6 @@ class ReceiptNotFound(Refusal):
     title = "There is no such receipt"
     cure = "Sign in as the payer or the recipient."
 
-    def __init__(self, detail: str = "You have no receipt of this payment.") -> None:
+    def __init__(self) -> None:
         """Use one detail for unpaid charges and other people's payments, to reveal nothing."""
-        super().__init__(detail)
+        super().__init__("You have no receipt of this payment.")

@@ -11,6 +11,7 @@ from ousel.charges.rules import Charge, ChargeQuery, Payer, Status
 from ousel.database.port import Transaction
 from ousel.database.statements import BIGINT_MAX, Statement, Table
 from ousel.kernel.clock import Clock
+from ousel.ledger.rules import Movement
 
 CHARGES: Final = Table(
     "charges",
@@ -215,9 +216,13 @@ async def write_cancellation(transaction: Transaction, charge: Charge, now: int)
     await transaction.update(CANCELLATIONS, [(charge.id, "canceled", now)])
 
 
-async def write_payments(transaction: Transaction, rows: Iterable[Sequence[object]]) -> None:
-    """Mark locked charges as paid; a row has the id, "paid", the time, the payer, the transfer."""
-    await transaction.update(PAYMENTS, rows)
+async def write_payments(transaction: Transaction, payments: Iterable[Movement], now: int) -> None:
+    """Mark the locked charges that these movements pay as paid."""
+    debits = [payment.debit for payment in payments]
+    await transaction.update(
+        PAYMENTS,
+        [(each.charge_id, "paid", now, each.account_id, each.transfer_id) for each in debits],
+    )
 
 
 async def paid_charges_after(

@@ -2,7 +2,7 @@
 
 - how a command is found and run: `main`, `command_table`, `command_group`, `plain_parameters`
 - what commands share: `console`, `tables`, `databases`
-- a server and its processes: `operations`, `server`, `supervisor`, `proxies`
+- a server, its processes and its schema: `serve`, `server`, `supervisor`, `proxies`, `migrate`
 - accounts and apps: `accounts`, `partners`
 - checks and copies: `verify`, `verification`, `export`, `backups`, `receipts`
 - the sealed log, and secrets: `log`, `log_keys`, `secrets`

@@ -8,7 +8,7 @@ import typer
 
 from ousel.accounts.service import AccountService, AccountWithEmail, NewHolder
 from ousel.api.fields import money_field
-from ousel.api.fields import parse_idempotency_key as idempotency_key_of
+from ousel.api.idempotency import parse_idempotency_key as idempotency_key_of
 from ousel.cli.command_group import command_group
 from ousel.cli.console import (
     DatabaseOption,

@@ -21,7 +21,7 @@ from ousel.database.addresses import open_database
 from ousel.database.port import Transaction
 from ousel.oauth.service import end_all_tokens
 from ousel.partners.service import revoke_all_keys
-from ousel.people.sign_in import end_all_sessions
+from ousel.people.sign_in import end_all_sessions_and_reset_links
 
 # What a restore makes valid again, as it was when the backup was written.
 VALID_AGAIN_WITHOUT_KEYS: Final = "passwords, passkeys, second factors, recovery codes"
@@ -94,7 +94,7 @@ async def _end_credentials(url: str, *, revoke_keys: bool) -> dict[str, int]:
     """End all sessions and, if wanted, all keys and tokens; return how many there were."""
 
     async def work(transaction: Transaction) -> dict[str, int]:
-        ended = {"sessions_ended": await end_all_sessions(transaction)}
+        ended = {"sessions_ended": await end_all_sessions_and_reset_links(transaction)}
         if revoke_keys:
             ended["keys_revoked"] = await revoke_all_keys(transaction, clock)
             ended["user_tokens_ended"] = await end_all_tokens(transaction)

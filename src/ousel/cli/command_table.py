@@ -20,19 +20,14 @@ _COMMANDS: Final = (
         "demo",
         "Run a sandbox on a fresh database: people with money, a partner's key, and its shop.",
     ),
-    ("serve", "ousel.cli.operations", "serve", "Run the service."),
+    ("serve", "ousel.cli.serve", "serve", "Run the service."),
     (
         "top",
         "ousel.cli.top",
         "top",
         "Show a running server's rates, durations, batches and ledger totals, live.",
     ),
-    (
-        "migrate",
-        "ousel.cli.operations",
-        "migrate",
-        "Migrate the database to the current schema.",
-    ),
+    ("migrate", "ousel.cli.migrate", "migrate", "Migrate the database to the current schema."),
     (
         "verify",
         "ousel.cli.verify",

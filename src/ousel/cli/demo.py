@@ -22,7 +22,7 @@ from ousel.cli.server import (
     address_at,
     bind_socket,
     claim_database_mode,
-    prepare_database,
+    prepare_to_serve,
     serve_until_stopped,
 )
 from ousel.cli.shop import run_shop, shop_can_run
@@ -67,7 +67,7 @@ def demo(
     port: Annotated[
         int, typer.Option(help="The port to listen on.", min=1, max=PORT_MAX)
     ] = PORT_DEFAULT,
-    shop_port: Annotated[int, typer.Option(help="The shop's port.", min=1, max=65535)] = 8001,
+    shop_port: Annotated[int, typer.Option(help="The shop's port.", min=1, max=PORT_MAX)] = 8001,
     database: Annotated[
         str | None,
         typer.Option(metavar="URL", help="An empty database to fill; default: a temporary one."),
@@ -127,7 +127,7 @@ def _why_no_shop(port: int, shop_port: int) -> str | None:
 
 def _fill(server_settings: Settings, port: int, shop_url: str) -> _Demo:
     """Create the demo's people with their money, and the partner's app with its key."""
-    asyncio.run(prepare_database(server_settings, port, workers=1, migrates=True))
+    asyncio.run(prepare_to_serve(server_settings, port, workers=1, migrates=True))
     asyncio.run(claim_database_mode(server_settings))
     run_with(server_settings.database_url, AccountService, _open_accounts)
     created = run_with_outbox(
@@ -136,9 +136,9 @@ def _fill(server_settings: Settings, port: int, shop_url: str) -> _Demo:
         lambda service: _create_app(service, shop_url),
         server_settings=server_settings,
     )
-    log_key = KeyHolder(server_settings)
-    run_with(server_settings.database_url, lambda database, _: database, log_key.read)
-    verifier = None if log_key.key is None else str(log_key.key.verifier)
+    holder = KeyHolder(server_settings)
+    run_with(server_settings.database_url, lambda database, _: database, holder.read)
+    verifier = None if holder.key is None else str(holder.key.verifier)
     return _Demo(server_settings, shop_url, created.app.id, created.issued.secret, verifier)
 
 

@@ -70,10 +70,10 @@ def witness(
     with _only_process_in(folder):
         key = _witness_key(folder / "key", name)
         try:
-            state = Witness(key, log_keys, folder / "state.json", lambda: int(time.time()))
+            own_witness = Witness(key, log_keys, folder / "state.json", lambda: int(time.time()))
         except StateUnusable as error:
             fail(str(error))
-        with clean_up_on_signal(), serve_witness(state, host, port) as server:
+        with clean_up_on_signal(), serve_witness(own_witness, host, port) as server:
             watched = ", ".join(each.name for each in log_keys)
             address = f"http://{host}:{port}"
             record = {"key": str(key.verifier), "listening": address, "watching": watched}

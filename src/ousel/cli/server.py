@@ -50,10 +50,10 @@ class _UvicornConnection(Connection):
         super().__init__(cast("Ousel", config.app), server_state, config.timeout_keep_alive)
 
 
-async def prepare_database(
+async def prepare_to_serve(
     settings: Settings, port: int, workers: int, *, migrates: bool = False
 ) -> None:
-    """Check that this database can be served; create or migrate an SQLite file.
+    """Check all that a server needs, from settings to keys; create or migrate an SQLite file.
 
     With `migrates`, migrate a PostgreSQL database too.
     """
@@ -69,9 +69,9 @@ async def prepare_database(
         if (embedded or migrates) and not schema.is_supported(version):
             await schema.migrate(settings.database_url)
         await check_schema(database, settings.database_url)
-        key = KeyHolder(settings)
-        await key.read(database, creates=False)
-        await CheckpointRecorder(database, key).check()
+        holder = KeyHolder(settings)
+        await holder.read(database, creates=False)
+        await CheckpointRecorder(database, holder).check()
         await FactorSecrets(database, secret_file_of(settings)).prepare()
 
 

@@ -168,16 +168,16 @@ class SharedReads(Batcher[Key, Value]):
         self,
         database: Database,
         load: Callable[[Transaction, list[Key]], Awaitable[dict[Key, Value]]],
-        is_large: Callable[[Value], bool] = lambda _: False,
+        is_worth_caching: Callable[[Value], bool] = lambda _: True,
     ) -> None:
         """Look up keys with `load`, which returns a value for each of them.
 
-        Values that `is_large` picks are not cached.
+        Only values that `is_worth_caching` accepts are cached.
         """
         super().__init__()
         self._database = database
         self._load = load
-        self._is_large = is_large
+        self._is_worth_caching = is_worth_caching
         self._cached: dict[Key, Value] = {}
         self._cached_version: int | None = None
 
@@ -202,7 +202,9 @@ class SharedReads(Batcher[Key, Value]):
             return
         if version != self._cached_version or len(self._cached) > CACHED_KEYS_MAX:
             self._cached, self._cached_version = {}, version
-        self._cached |= {key: value for key, value in values.items() if not self._is_large(value)}
+        self._cached |= {
+            key: value for key, value in values.items() if self._is_worth_caching(value)
+        }
 
 
 class SharedWrites(Batcher[Item, Result]):

@@ -8,7 +8,7 @@ the rows of a shard in the order of their ids. Only a transaction that first wai
 
 from typing import Final
 
-_CLOCK: Final = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
+from ousel.database.statements import POSTGRES_CLOCK
 
 _SHARDS: Final = """
     SELECT array_agg(id) FROM unnest({ids}) AS id
@@ -40,7 +40,7 @@ CREATE OR REPLACE FUNCTION ousel_lock_accounts(
 #variable_conflict use_column
 DECLARE
     members text[];
-    clock bigint := {_CLOCK};
+    clock bigint := {POSTGRES_CLOCK};
     valid bigint := (
         SELECT COUNT(*) FROM jsonb_array_elements(checked) AS key JOIN partner_keys AS k
             ON k.account_id = key->>0 AND k.handle = key->>1
@@ -74,7 +74,7 @@ RETURNS TABLE (
 #variable_conflict use_column
 DECLARE
     members text[];
-    clock bigint := {_CLOCK};
+    clock bigint := {POSTGRES_CLOCK};
     owners text[] := COALESCE(
         account_ids, ARRAY(SELECT DISTINCT c.account_id FROM charges AS c WHERE c.id = ANY(ids))
     );

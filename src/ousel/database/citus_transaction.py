@@ -20,7 +20,7 @@ _NULL: Final = "NULL"
 # The sealed log looks for missing movements with this statement. If it saw the entries of a
 # posting while the row that announces them is not visible yet, it would take the movement for a
 # missing one.
-_NEEDS_WHOLE_POSTINGS: Final = (
+NEEDS_WHOLE_POSTINGS: Final = (
     "the entries after a given one, in the order of accounts and sequences"
 )
 
@@ -48,7 +48,7 @@ class CitusTransaction(PostgresTransaction):
         A transaction is committed on one server after the other. So a write may find the row that
         names two entries before both entries are visible. Then the write is repeated.
         """
-        if self._writes and statement.name == _NEEDS_WHOLE_POSTINGS:
+        if self._writes and statement.name == NEEDS_WHOLE_POSTINGS:
             if self._unsent:
                 await self.send()
             with translate_server_failures():

@@ -19,13 +19,13 @@ from typing import Any, Final
 import msgspec
 
 BIGINT_MAX: Final = 2**63 - 1  # the largest number that a column of integers can hold
+POSTGRES_CLOCK: Final = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
 
 _PARAMETER: Final = re.compile(r"(?<!:):([a-z_]+)")
 _ANY: Final = re.compile(r"= ANY\((:[a-z_]+)\)")
 _ROWS: Final = re.compile(r"ROWS\(:([a-z_]+), ([a-z_, ]+)\)")
 _LOCK: Final = re.compile(r"\s+FOR UPDATE\b( SKIP LOCKED\b)?")
 _CLOCK: Final = "CLOCK()"
-_POSTGRES_CLOCK: Final = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
 _SQLITE_CLOCK: Final = "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)"
 
 ArgumentBuilder = Callable[[dict[str, Any]], Sequence[Any]]
@@ -36,7 +36,11 @@ class UnstorableValue(Exception):
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """One SQL statement with a name, which says what it does."""
+    """One SQL statement with a name, which says what it does.
+
+    On Citus, some statements are recognized by their names: see `citus_functions`,
+    `citus_statements` and `citus_transaction`.
+    """
 
     name: str
     text: str
@@ -90,7 +94,7 @@ def for_postgres(statement: Statement) -> CompiledStatement:
         return f"(SELECT {columns} FROM {elements}) AS {match[1]}"
 
     row_lists = {match[1] for match in _ROWS.finditer(statement.text)}
-    text = _ROWS.sub(from_json, statement.text.replace(_CLOCK, _POSTGRES_CLOCK))
+    text = _ROWS.sub(from_json, statement.text.replace(_CLOCK, POSTGRES_CLOCK))
     text = _PARAMETER.sub(lambda match: number(match[1]), text)
     return CompiledStatement(text, _argument_builder(names, row_lists))
 

@@ -70,7 +70,7 @@ class Connection(RequestParser):
         self._is_reading_paused = False
         self._writable_again: asyncio.Future[None] | None = None
         self._is_new = True  # until its first request has its turn
-        self._is_reading = False  # the current request only reads
+        self._answers_get = False  # the current request cannot write
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -94,7 +94,7 @@ class Connection(RequestParser):
         if task is not None:  # a commit that has begun is completed
             self._server_state.tasks.add(task)
             task.add_done_callback(self._server_state.tasks.discard)
-            if self._is_reading and not self._is_new:
+            if self._answers_get and not self._is_new:
                 self._server_state.turns.call(task.cancel)
             else:  # at once: it has not begun, or may be about to write
                 task.cancel()
@@ -156,7 +156,7 @@ class Connection(RequestParser):
             self._close()
 
     def _start_answer(self, request: Request) -> None:
-        self._is_reading = request.method == "GET"
+        self._answers_get = request.method == "GET"
         # Without a context of its own, a waiting request would inherit the last one's deadline.
         self._answer_task = self._loop.create_task(self._answer_request(request), context=Context())
 

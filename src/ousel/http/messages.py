@@ -25,7 +25,7 @@ class Request(msgspec.Struct, gc=False, kw_only=True):
     query: bytes
     headers: Headers
     body: bytes | None  # None if it has more than BODY_BYTES_MAX
-    ip_address: str  # the IP address of the client
+    ip_address: str  # of the other end of the connection, which may be a proxy: see PageServer
     is_last: bool = False  # the connection is closed after the answer
     # Why the request could not be read; the other fields are then empty.
     refusal: Refusal | None = None
@@ -99,6 +99,12 @@ _encoder = msgspec.json.Encoder()
 def json_answer(record: Any, status: int = 200, headers: tuple[RawHeader, ...] = ()) -> Answer:
     """Return the record as a JSON answer."""
     return Answer(status, _encoder.encode(record), headers=headers)
+
+
+def retry_after_header(refusal: Refusal) -> tuple[RawHeader, ...]:
+    """Return the header that says when to try again; none if the refusal does not say when."""
+    seconds = refusal.retry_after_seconds
+    return () if seconds is None else ((b"retry-after", b"%d" % seconds),)
 
 
 def whole_body(request: Request) -> bytes:

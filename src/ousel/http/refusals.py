@@ -1,6 +1,11 @@
-"""Refusals that do not depend on the endpoint or page that a request is for."""
+"""Refusals that do not depend on the endpoint or page of a request, and the log of failures."""
+
+from http import HTTPStatus
 
 from ousel.kernel.errors import Refusal
+from ousel.kernel.logs import EventLogger
+
+_log = EventLogger()
 
 
 class MalformedRequest(Refusal):
@@ -64,3 +69,15 @@ class InternalError(Refusal):
     code = "internal_error"
     title = "Something failed on the server"
     cure = "Retry with exponential backoff, keeping the Idempotency-Key; report the request id."
+
+
+def log_if_failure(refusal: Refusal, request_id: str) -> None:
+    """Log a refusal with a status of 500 or more."""
+    if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.error(
+            "a request could not be served",
+            request_id=request_id,
+            code=refusal.code,
+            reason=refusal.detail,
+            cause=repr(refusal.__cause__ or refusal),
+        )

@@ -1,1 +1,8 @@
-"""Settings, money, ids, time, errors, files, futures and threads, which all other packages use."""
+"""What all other packages use, without the database and without HTTP.
+
+- settings: `settings`, `mail_servers`, `urls`
+- values: `money`, `ids`, `account_numbers`, `texts`, `clock`
+- refusals and limits: `errors`, `concurrency`, `deadlines`, `nesting`
+- running: `cancellation`, `futures`, `threads`, `garbage_collection`
+- files, logs and observers: `files`, `logs`, `observers`
+"""

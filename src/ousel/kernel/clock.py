@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from ousel.kernel.errors import InvalidField
 
 MICROS_PER_SECOND: Final = 1_000_000
+MICROS_PER_DAY: Final = 24 * 3600 * MICROS_PER_SECOND
 
 _RFC_3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})"
@@ -47,6 +48,12 @@ def timestamp(micros: int) -> str:
     """Return a time as RFC 3339 in UTC, with microseconds and Z."""
     seconds, fraction = divmod(micros, MICROS_PER_SECOND)
     return f"{_whole_seconds(seconds)}.{fraction:06d}Z"
+
+
+def utc_text(micros: int) -> str:
+    """Return a time to the minute, such as 2026-01-31 12:00 UTC."""
+    utc = timestamp(micros)
+    return f"{utc[:10]} {utc[11:16]} UTC"
 
 
 def micros_from_timestamp(text: str, *, param: str) -> int:

@@ -53,6 +53,11 @@ def read_if_there(path: Path) -> bytes | None:
         return None
 
 
+def reason_of(error: OSError | ValueError) -> str:
+    """Return why a text file cannot be read, in a few words."""
+    return str(error.strerror) if isinstance(error, OSError) else "it is not text in UTF-8"
+
+
 def _keep_access(path: Path, new_file: int) -> None:
     """Let those who may use the file at this path also use the new file that will replace it."""
     replaced = path.stat() if path.exists() else None

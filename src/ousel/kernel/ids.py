@@ -45,6 +45,11 @@ def time_of_id(id_: str) -> int:
     return milliseconds * _MICROS_PER_MILLISECOND
 
 
+def after_all_ids(prefix: str) -> str:
+    """Return a text that sorts after every id with this prefix: v is the highest digit of ids."""
+    return f"{prefix}w"
+
+
 def id_with_owner(id_: str, account_id: str) -> str:
     """Return the id, followed by the digits of the id of the account that owns it."""
     return id_ + account_id.removeprefix(_ACCOUNT_PREFIX)

@@ -1,10 +1,11 @@
 """The mail server that a URL such as smtp://user:password@mail.example:587 names."""
 
-from ipaddress import ip_address
 from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 
 import msgspec
+
+from ousel.kernel.urls import is_loopback
 
 Encryption = Literal["starttls", "tls", "none"]
 
@@ -42,11 +43,3 @@ def mail_server_at(url: str) -> MailServer:
         username=unquote(parts.username) if parts.username else None,
         password=unquote(parts.password or ""),
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether the host is this machine."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

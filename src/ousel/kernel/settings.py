@@ -12,8 +12,10 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from ousel.kernel.errors import InvalidAmount, OperatorError
+from ousel.kernel.files import reason_of
 from ousel.kernel.mail_servers import mail_server_at
 from ousel.kernel.money import MICROS_PER_UNIT, micros_from_json
+from ousel.kernel.urls import network_location
 
 PORT_DEFAULT: Final = 8000
 DATABASE_DEFAULT: Final = "sqlite:///ousel.db"
@@ -22,7 +24,6 @@ COUNT_MAX: Final = 1_000_000
 CONFIRM_SENDING_OVER_DEFAULT: Final = 1_000
 DEADLINE_SECONDS_MAX: Final = 30  # the documentation relies on it: see docs/how-to/retry-safely.md
 PORT_MAX: Final = 65_535
-STANDARD_PORTS: Final = {"http": 80, "https": 443}
 # The first segments of all paths that do not belong to the API. A test compares them with the
 # routes.
 PAGE_SEGMENTS: Final = frozenset(
@@ -115,13 +116,13 @@ def settings_from(
         tracing=_switch(environment, "OUSEL_TRACING"),
         mail_url=mail_url,
         mail_from=_mail_from(environment.get("OUSEL_MAIL_FROM") or "off", mail_url),
-        secret_file=_path(environment, "OUSEL_SECRET_FILE"),
+        secret_file=_path_or_off(environment, "OUSEL_SECRET_FILE"),
         confirm_sending_over=_amount_or_off(
             environment, "OUSEL_CONFIRM_SENDING_OVER", CONFIRM_SENDING_OVER_DEFAULT
         ),
-        log_key_file=_path(environment, "OUSEL_LOG_KEY_FILE"),
-        log_checkpoint_file=_path(environment, "OUSEL_LOG_CHECKPOINT_FILE"),
-        witnesses=_list_of_witnesses(environment.get("OUSEL_WITNESSES") or "off"),
+        log_key_file=_path_or_off(environment, "OUSEL_LOG_KEY_FILE"),
+        log_checkpoint_file=_path_or_off(environment, "OUSEL_LOG_CHECKPOINT_FILE"),
+        witnesses=_text_or_off(environment, "OUSEL_WITNESSES"),
         sandbox=_switch(environment, "OUSEL_SANDBOX"),
     )
 
@@ -140,19 +141,19 @@ def _secret(environment: Mapping[str, str], name: str) -> str | None:
     try:
         text = Path(file).read_text("utf-8").strip()
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise SettingError(f"{name}{FILE_SUFFIX} cannot be read: {reason}.") from None
+        raise SettingError(f"{name}{FILE_SUFFIX} cannot be read: {reason_of(error)}.") from None
     if not text:
         raise SettingError(f"{name}{FILE_SUFFIX} names an empty file.")
     return text
 
 
-def _path(environment: Mapping[str, str], name: str) -> Path | None:
+def _path_or_off(environment: Mapping[str, str], name: str) -> Path | None:
+    text = _text_or_off(environment, name)
+    return None if text is None else Path(text)
+
+
+def _text_or_off(environment: Mapping[str, str], name: str) -> str | None:
     text = environment.get(name) or "off"
-    return None if text == "off" else Path(text)
-
-
-def _list_of_witnesses(text: str) -> str | None:
     return None if text == "off" else text
 
 
@@ -197,11 +198,7 @@ def _as_browsers_write(parts: SplitResult) -> str:
 
     Callers compare it with addresses that come from browsers.
     """
-    host = parts.hostname or ""
-    shown_host = f"[{host}]" if ":" in host else host
-    is_standard = parts.port in {None, STANDARD_PORTS[parts.scheme]}
-    port = "" if is_standard else f":{parts.port}"
-    return parts._replace(netloc=f"{shown_host}{port}").geturl()
+    return parts._replace(netloc=network_location(parts.hostname or "", parts)).geturl()
 
 
 def _api_root(environment: Mapping[str, str], name: str, default: str) -> str:

@@ -10,8 +10,10 @@ _OTHER_SPACES: Final = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _JOINERS: Final = "\u200c\u200d"  # some scripts need them inside words
 
 
-def parse_text(text: str | None, *, param: str) -> str | None:
-    """Return the text, or refuse ASCII control characters other than tab and line feed."""
+def parse_text(text: str | None, characters_max: int, *, param: str) -> str | None:
+    """Return the text; refuse a long one, and control characters other than tab and line feed."""
+    if text is not None and len(text) > characters_max:
+        raise InvalidField(f"{param} must have at most {characters_max} characters.", param=param)
     if text is None or text.isprintable():
         return text
     if any(

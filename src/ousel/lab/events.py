@@ -13,7 +13,7 @@ from ousel.kernel.errors import Refusal
 from ousel.kernel.money import MICROS_PER_UNIT
 from ousel.lab.rules import PAGE_RECORDS, Event, created_charge
 from ousel.lab.service import ArrivedCall
-from ousel.ledger.funding import issue_money
+from ousel.ledger.funding import fund_through
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import AccountNotFound
 from ousel.ledger.rules import Account
@@ -71,7 +71,7 @@ class LabEvents:
                 request.query = _with_short_page(request.query)
                 with contextlib.suppress(Refusal):  # the list is read all the same
                     account = await self._accounts.get(arrived.rehearsal.account_id)
-                    await issue_money(self._posting_queue, self._clock, account, SHIFT_MICROS)
+                    await fund_through(self._posting_queue, self._clock, account, SHIFT_MICROS)
             case "closed-already" | None:  # the first is never planned
                 pass
         return arrived.plan.event
@@ -93,7 +93,7 @@ class LabEvents:
             await self._clock.advance(max(left_seconds + 1, 0))
         else:
             payer = await self._payer()
-            await issue_money(self._posting_queue, self._clock, payer, charge.amount)
+            await fund_through(self._posting_queue, self._clock, payer, charge.amount)
             await self._clock.advance(max(left_seconds - 1, 0))
             await self._charges.pay(charge, payer.id)
         await self._clock.wait_for_others()

@@ -57,12 +57,12 @@ class LabServer:
                 route = disturbed_route(route, disturbance)
             answer = await self._endpoints.answer(route, path, request, request_id, extra_headers)
         except AnswerDropped:
-            await self._lab.end(arrived, call)
+            await self._lab.end_call(arrived, call)
             raise
         except Refusal as refusal:
-            await self._lab.end(arrived, record_refusal(call, refusal))
+            await self._lab.end_call(arrived, record_refusal(call, refusal))
             raise
-        await self._lab.end(arrived, record_answer(call, answer))
+        await self._lab.end_call(arrived, record_answer(call, answer))
         return answer
 
     async def _record_call(
@@ -77,7 +77,7 @@ class LabServer:
         rehearsal = None if caller is None else await self._lab.running_rehearsal(caller.client_id)
         if rehearsal is None:
             return None
-        return await self._lab.begin(rehearsal, record_request(route, path, request, caller))
+        return await self._lab.begin_call(rehearsal, record_request(route, path, request, caller))
 
     async def _record_exchange(
         self, route: Route, path: dict[str, str], request: Request
@@ -88,7 +88,7 @@ class LabServer:
         if rehearsal is None:
             return None
         call = record_request(route, path, request, None)
-        return await self._lab.begin(rehearsal, msgspec.structs.replace(call, is_forged=True))
+        return await self._lab.begin_call(rehearsal, msgspec.structs.replace(call, is_forged=True))
 
     async def _caller(self, route: Route, request: Request) -> Partner | User | None:
         try:

@@ -138,7 +138,7 @@ class LabService:
             lambda transaction: store.by_code(transaction, code_hash, now)
         )
 
-    async def begin(self, rehearsal: Rehearsal, call: RecordedCall) -> ArrivedCall | None:
+    async def begin_call(self, rehearsal: Rehearsal, call: RecordedCall) -> ArrivedCall | None:
         """Record a call that arrived, and plan its answer; None if the rehearsal has ended."""
         now = self._clock()
 
@@ -157,7 +157,7 @@ class LabService:
 
         return await self._database.write(work)
 
-    async def end(self, arrived: ArrivedCall, call: RecordedCall) -> None:
+    async def end_call(self, arrived: ArrivedCall, call: RecordedCall) -> None:
         """Record how a call was answered. If this fails, the answer is sent all the same."""
         set_deadline(NO_DEADLINE)  # that of the request may have passed: some answers are slow
         answered = msgspec.structs.replace(call, answered_at=self._clock())

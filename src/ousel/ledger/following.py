@@ -1,7 +1,7 @@
 """Following a history: its next entries, oldest first, and waiting for them."""
 
 import asyncio
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,13 @@ from ousel.ledger.search import HistorySearch, SearchResult
 SHARED_ENTRIES_MAX: Final = 500  # reading this many takes a few milliseconds
 NEW_ENTRIES_PER_READ: Final = 100  # after a wait
 
-Wanted = tuple[str, int, int]  # the account's id, the number after which to begin, and the limit
+
+class Wanted(NamedTuple):
+    """Which entries of an account a follower asks for."""
+
+    account_id: str
+    after_sequence: int
+    limit: int
 
 
 class NextEntries(msgspec.Struct, frozen=True):
@@ -38,7 +44,7 @@ class HistoryFollower:
         """Find entries with this search, and wait for them with this notifier."""
         self._search = search
         self._notifier = notifier
-        self._next_entries = SharedReads(database, _read_next_entries, is_large=_has_entries)
+        self._next_entries = SharedReads(database, _read_next_entries, is_worth_caching=_is_empty)
 
     async def next_entries(self, query: HistoryQuery, wait_seconds: float) -> NextEntries:
         """Return the next matching entries; wait up to this long until there is one."""
@@ -58,8 +64,8 @@ class HistoryFollower:
 
     async def _find(self, query: HistoryQuery) -> SearchResult:
         """Return the next matching entries; followers without filters share their statements."""
-        wanted = (query.account_id, query.after_sequence, query.limit)
-        if query == _unfiltered(*wanted):
+        wanted = Wanted(query.account_id, query.after_sequence, query.limit)
+        if query == _unfiltered(wanted):
             found = await self._next_entries.get(wanted)
             if found is not None:
                 return found
@@ -73,7 +79,8 @@ class HistoryFollower:
         """
         after, matching = query.after_sequence, list[tuple[Entry, Account]]()
         while True:
-            found = await self._next_entries.get((query.account_id, after, NEW_ENTRIES_PER_READ))
+            wanted = Wanted(query.account_id, after, NEW_ENTRIES_PER_READ)
+            found = await self._next_entries.get(wanted)
             if found is None:
                 return await self._find(query)
             matching += [pair for pair in found.entries if matches(query, pair[0])]
@@ -95,15 +102,13 @@ def _page_of(query: HistoryQuery, found: SearchResult) -> NextEntries:
     return NextEntries(found.own, entries, has_more=False, position=last)
 
 
-def _has_entries(found: SearchResult | None) -> bool:
-    """Return whether the page has entries. Its reader comes to such a page only once."""
-    return found is not None and bool(found.entries)
+def _is_empty(found: SearchResult | None) -> bool:
+    """Return whether the page has no entries. Followers ask again only for such a page."""
+    return found is None or not found.entries
 
 
-def _unfiltered(account_id: str, after_sequence: int, limit: int) -> HistoryQuery:
-    return HistoryQuery(
-        account_id=account_id, limit=limit, oldest_first=True, after_sequence=after_sequence
-    )
+def _unfiltered(wanted: Wanted) -> HistoryQuery:
+    return HistoryQuery(**wanted._asdict(), oldest_first=True)
 
 
 async def _read_next_entries(
@@ -113,19 +118,25 @@ async def _read_next_entries(
 
     An account's sequence numbers have no gaps, so its last number says which entries there are.
     """
-    accounts = await accounts_by_id(transaction, {account_id for account_id, _, _ in wanted})
+    accounts = await accounts_by_id(transaction, {each.account_id for each in wanted})
     ranges: dict[Wanted, range] = {}
     entries_left = SHARED_ENTRIES_MAX
-    for account_id, after, limit in wanted:
-        last = min(accounts[account_id].sequence, after + limit + 1)
-        numbers = range(after + 1, last + 1)
+    for each in wanted:
+        first = each.after_sequence + 1
+        last = min(accounts[each.account_id].sequence, first + each.limit)
+        numbers = range(first, last + 1)
         if len(numbers) <= entries_left:
-            ranges[account_id, after, limit] = numbers
+            ranges[each] = numbers
             entries_left -= len(numbers)
-    filled = {(each[0], numbers[0], numbers[-1]) for each, numbers in ranges.items() if numbers}
+    filled = {
+        (each.account_id, numbers[0], numbers[-1]) for each, numbers in ranges.items() if numbers
+    }
     entries = await entries_in_ranges(transaction, filled) if filled else {}
     return {
-        each: SearchResult(accounts[each[0]], [entries[each[0], number] for number in ranges[each]])
+        each: SearchResult(
+            accounts[each.account_id],
+            [entries[each.account_id, number] for number in ranges[each]],
+        )
         if each in ranges
         else None
         for each in wanted

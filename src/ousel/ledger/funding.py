@@ -57,7 +57,7 @@ async def redeem_money(
     return await _post_alone(database, clock, posting)
 
 
-async def issue_money(
+async def fund_through(
     queue: PostingQueue,
     clock: Clock,
     account: Account,

@@ -358,7 +358,7 @@ async def write_movements(
     """
     entries = [entry for each in moved for entry in (each.debit, each.credit)]
     touched = [accounts[account_id] for account_id in {entry.account_id for entry in entries}]
-    await transaction.insert(ENTRIES, map(_entry_row, entries))
+    await transaction.insert(ENTRIES, map(msgspec.structs.astuple, entries))
     await transaction.insert(UNSEALED_BATCHES, [(batch_id, encode_places(moved))])
     await transaction.update(
         ACCOUNT_HEADS,
@@ -367,9 +367,6 @@ async def write_movements(
             for account in touched
         ],
     )
-
-
-_entry_row = msgspec.structs.astuple
 
 
 def _entries(rows: Iterable[Sequence[Any]]) -> list[Entry]:

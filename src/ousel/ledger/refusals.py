@@ -20,9 +20,9 @@ class TransferNotFound(Refusal):
     title = "There is no such transfer"
     cure = "Check the id; a key sees only the transfers of its own account."
 
-    def __init__(self, detail: str = "There is no transfer with this id.") -> None:
+    def __init__(self) -> None:
         """Use one detail for unknown ids and other accounts' transfers, to reveal nothing."""
-        super().__init__(detail)
+        super().__init__("There is no transfer with this id.")
 
 
 class SameAccount(Refusal):

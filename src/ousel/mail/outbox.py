@@ -4,15 +4,15 @@ from typing import Final
 
 from ousel.database.port import Database, Transaction
 from ousel.database.sweeping import sweep
-from ousel.kernel.clock import MICROS_PER_SECOND, Clock
-from ousel.kernel.ids import new_id
+from ousel.kernel.clock import MICROS_PER_DAY, Clock
+from ousel.kernel.ids import after_all_ids, new_id
 from ousel.kernel.settings import Settings
 from ousel.mail import store
 from ousel.mail.layout import html_of, text_of
 from ousel.mail.rules import Letter, Mail, OutboxFigures
 
 KEPT_DAYS: Final = 30  # for the mail of a sandbox, and for mail that could not be sent
-AFTER_ALL_MAIL: Final = "mail_w"  # sorts after every id: v is the highest digit of ids
+AFTER_ALL_MAIL: Final = after_all_ids("mail_")
 
 
 class Outbox:
@@ -62,7 +62,7 @@ class Outbox:
 
     async def sweep(self) -> int:
         """Delete old messages, which nobody will send any more; return how many."""
-        before = self._clock() - KEPT_DAYS * 24 * 3600 * MICROS_PER_SECOND
+        before = self._clock() - KEPT_DAYS * MICROS_PER_DAY
         return await sweep(
             self._database, lambda transaction, limit: store.delete_old(transaction, before, limit)
         )

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from ousel.kernel.clock import MICROS_PER_SECOND
+from ousel.kernel.clock import MICROS_PER_DAY, MICROS_PER_SECOND
 
 FIRST_PAUSE_SECONDS: Final = 5
 PAUSE_SECONDS_MAX: Final = 3600
@@ -47,7 +47,7 @@ class OutboxFigures(msgspec.Struct, frozen=True):
 
 def is_too_old(mail: Mail, now: int) -> bool:
     """Return whether it is too late to send a message, because what it says may no longer hold."""
-    return now - mail.created_at >= SENDING_DAYS_MAX * 24 * 3600 * MICROS_PER_SECOND
+    return now - mail.created_at >= SENDING_DAYS_MAX * MICROS_PER_DAY
 
 
 def next_attempt_at(mail: Mail, now: int, *, is_refused: bool) -> int | None:

@@ -6,7 +6,7 @@ import msgspec
 
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table, deletion_of_oldest
-from ousel.kernel.clock import MICROS_PER_SECOND
+from ousel.kernel.clock import MICROS_PER_DAY
 from ousel.mail.rules import SENDING_DAYS_MAX, Mail, OutboxFigures
 
 OUTBOX: Final = Table(
@@ -113,8 +113,7 @@ async def figures(transaction: Transaction, now: int) -> OutboxFigures:
 
     Messages that are too old to be sent do not wait, even if no sender has given them up.
     """
-    after = now - SENDING_DAYS_MAX * 24 * 3600 * MICROS_PER_SECOND
-    rows = await transaction.fetch(FIGURES, after=after)
+    rows = await transaction.fetch(FIGURES, after=now - SENDING_DAYS_MAX * MICROS_PER_DAY)
     return OutboxFigures(*rows[0])
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from ousel.api.refusals import OriginNotAllowed, Unauthorized
-from ousel.http.messages import Answer, RawHeader, json_answer
+from ousel.http.messages import Answer, RawHeader, json_answer, retry_after_header
 from ousel.kernel.errors import RateLimited, Refusal
 from ousel.kernel.settings import Settings
 from ousel.oauth import rules
@@ -137,10 +137,8 @@ def error_answer(refusal: Refusal) -> Answer:
     headers = NO_CACHE
     if status == HTTPStatus.UNAUTHORIZED:
         headers += (_BASIC,)
-    if refusal.retry_after_seconds is not None:
-        headers += ((b"retry-after", b"%d" % refusal.retry_after_seconds),)
     record = OauthError(error=code, error_description=_description(refusal.detail))
-    return json_answer(record, status, headers)
+    return json_answer(record, status, headers + retry_after_header(refusal))
 
 
 def _description(text: str) -> str:

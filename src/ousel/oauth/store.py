@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from ousel.database.last_uses import Uses
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table, deletion_of_oldest, deletion_since
 from ousel.database.sweeping import delete_all
@@ -184,7 +185,7 @@ async def end_all(transaction: Transaction) -> int:
     return await delete_all(transaction, DELETE_TOKENS_SINCE)
 
 
-async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]) -> None:
+async def record_uses(transaction: Transaction, uses: Uses) -> None:
     """Write when tokens, given by account and handle, were last used."""
     await transaction.update(
         TOKEN_USES, [(*token, used_at) for token, used_at in sorted(uses.items())]

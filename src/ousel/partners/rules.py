@@ -1,7 +1,6 @@
 """Apps, keys and refused calls, and which names, redirect URIs and origins are valid."""
 
 import re
-from ipaddress import IPv4Address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -9,6 +8,7 @@ import msgspec
 
 from ousel.kernel.errors import InvalidField
 from ousel.kernel.texts import parse_printable_name
+from ousel.kernel.urls import is_loopback, network_location
 
 NAME_CHARACTERS_MAX: Final = 80
 URL_CHARACTERS_MAX: Final = 2_000
@@ -96,10 +96,7 @@ def parse_origin(text: str) -> str:
             "An origin has only a scheme, a host and a port, such as https://shop.example.",
             param="origin",
         )
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    standard = {"https": 443, "http": 80}[parts.scheme]
-    port = "" if parts.port in {None, standard} else f":{parts.port}"
-    return f"{parts.scheme}://{host}{port}"
+    return f"{parts.scheme}://{network_location(parts.hostname or '', parts)}"
 
 
 def parse_overlap_seconds(seconds: int) -> int:
@@ -119,7 +116,8 @@ def parse_url(text: str, *, param: str) -> SplitResult:
     """Return the parts of an absolute https address, or an http one on a loopback host."""
     try:
         parts = urlsplit(text)
-        reachable = bool(parts.hostname) and parts.port != 0
+        host = parts.hostname or ""
+        reachable = host != "" and parts.port != 0
     except ValueError:
         raise InvalidField(f"{text[:100]} is not an address.", param=param) from None
     if len(text) > URL_CHARACTERS_MAX or not text.isascii() or not text.isprintable():
@@ -128,17 +126,8 @@ def parse_url(text: str, *, param: str) -> SplitResult:
         )
     if " " in text or "\\" in text or not reachable or not _HOST_AND_PORT.fullmatch(parts.netloc):
         raise InvalidField("The address must have a host, and no spaces or user name.", param=param)
-    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname)):
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
         raise InvalidField(
             "The address must begin with https:// (or http:// on a loopback host).", param=param
         )
     return parts
-
-
-def _is_loopback(host: str | None) -> bool:
-    if host in {"localhost", "::1"}:
-        return True
-    try:
-        return IPv4Address(host or "").is_loopback
-    except ValueError:
-        return False

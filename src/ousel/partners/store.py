@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from ousel.database.last_uses import Uses
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
 from ousel.partners.rules import ApiError, App, Key
@@ -281,7 +282,7 @@ async def revoke_key(transaction: Transaction, key: Key, now: int) -> None:
     await end_key(transaction, key, -now)
 
 
-async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]) -> None:
+async def record_uses(transaction: Transaction, uses: Uses) -> None:
     """Write when keys, given by account and handle, were last used."""
     await transaction.update(KEY_USES, [(*key, used_at) for key, used_at in sorted(uses.items())])
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ousel.kernel.settings import STANDARD_PORTS
 from ousel.kernel.texts import parse_printable_name
+from ousel.kernel.urls import network_location
 
 SITE_NAME: Final = "Ousel"
 PASSKEYS_MAX: Final = 20  # of one account
@@ -44,7 +44,7 @@ class Challenge(msgspec.Struct, frozen=True):
     """A random text for a passkey to sign: once, before it expires, in the browser that asked."""
 
     hash: str
-    browser: str
+    browser_hash: str
     account_id: str  # empty if the passkey is to name the account
     expires_at: int
 
@@ -71,9 +71,7 @@ def relying_party_of(portal_url: str) -> RelyingParty | None:
         host = "localhost"
     except ValueError:
         pass  # it is a name
-    standard = parts.port in {None, STANDARD_PORTS[parts.scheme]}
-    port = "" if standard else f":{parts.port}"
-    return RelyingParty(host, f"{parts.scheme}://{host}{port}")
+    return RelyingParty(host, f"{parts.scheme}://{network_location(host, parts)}")
 
 
 def parse_name(text: str) -> str:

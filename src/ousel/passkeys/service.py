@@ -33,7 +33,7 @@ class PasskeyChallenges:
         self.site = rules.relying_party_of(portal_url)
 
     async def creation_options(
-        self, transaction: Transaction, owner: Owner, browser: str
+        self, transaction: Transaction, owner: Owner, browser_hash: str
     ) -> dict[str, Any]:
         """Return the options with which this browser makes a passkey for an account."""
         known = await store.passkeys_of(transaction, owner.account_id)
@@ -41,30 +41,30 @@ class PasskeyChallenges:
             raise InvalidField(
                 f"There are already {rules.PASSKEYS_MAX} passkeys: remove one first.", param="name"
             )
-        challenge = await self._challenge(transaction, owner.account_id, browser)
+        challenge = await self._challenge(transaction, owner.account_id, browser_hash)
         return rules.creation_options(
             self._required_site(), owner, challenge, [each.credential_id for each in known]
         )
 
     async def request_options(
-        self, transaction: Transaction, account_id: str, browser: str
+        self, transaction: Transaction, account_id: str, browser_hash: str
     ) -> dict[str, Any]:
         """Return the options with which this browser asks for a passkey.
 
         Without an account, the person chooses among all passkeys that they have for this site.
         """
         known = await store.passkeys_of(transaction, account_id) if account_id else []
-        challenge = await self._challenge(transaction, account_id, browser)
+        challenge = await self._challenge(transaction, account_id, browser_hash)
         return rules.request_options(
             self._required_site(), challenge, [each.credential_id for each in known]
         )
 
     async def use_challenge(
-        self, transaction: Transaction, answer: BrowserAnswer, account_id: str, browser: str
+        self, transaction: Transaction, answer: BrowserAnswer, account_id: str, browser_hash: str
     ) -> int | None:
         """Use up the challenge that was answered; return when it was issued, if it is valid."""
         now = self._clock()
-        asked = Challenge(secret_hash(answer.challenge), browser, account_id, now)
+        asked = Challenge(secret_hash(answer.challenge), browser_hash, account_id, now)
         expires_at = await store.use_challenge(transaction, asked, now)
         if expires_at is None:
             return None
@@ -80,11 +80,11 @@ class PasskeyChallenges:
             ceremony.check_signature, answer, passkey, self._required_site()
         )
 
-    async def _challenge(self, transaction: Transaction, account_id: str, browser: str) -> str:
+    async def _challenge(self, transaction: Transaction, account_id: str, browser_hash: str) -> str:
         challenge = rules.base64url(secrets.token_bytes(CHALLENGE_BYTES))
         expires_at = self._clock() + rules.CHALLENGE_SECONDS * MICROS_PER_SECOND
         await store.add_challenge(
-            transaction, Challenge(secret_hash(challenge), browser, account_id, expires_at)
+            transaction, Challenge(secret_hash(challenge), browser_hash, account_id, expires_at)
         )
         return challenge
 
@@ -156,14 +156,14 @@ async def rename(transaction: Transaction, account_id: str, passkey_id: str, nam
     await store.rename_passkey(transaction, account_id, passkey_id, name)
 
 
-async def remove(transaction: Transaction, account_id: str, passkey_id: str) -> bool:
-    """Remove a passkey; return whether there was one."""
-    return await store.remove_passkey(transaction, account_id, passkey_id)
+async def remove(transaction: Transaction, account_id: str, passkey_id: str) -> None:
+    """Remove a passkey."""
+    await store.remove_passkey(transaction, account_id, passkey_id)
 
 
-async def remove_all(transaction: Transaction, account_id: str) -> int:
-    """Remove all passkeys of the account; return how many there were."""
-    return await store.remove_passkeys(transaction, account_id)
+async def remove_all(transaction: Transaction, account_id: str) -> None:
+    """Remove all passkeys of the account."""
+    await store.remove_passkeys(transaction, account_id)
 
 
 async def delete_expired_challenges(transaction: Transaction, before: int, limit: int) -> int:

@@ -108,14 +108,14 @@ async def use_passkey(
     return used > 0
 
 
-async def remove_passkey(transaction: Transaction, account_id: str, id_: str) -> bool:
-    """Remove a passkey; return whether there was one."""
-    return await transaction.execute(DELETE_PASSKEY, account_id=account_id, id=id_) > 0
+async def remove_passkey(transaction: Transaction, account_id: str, id_: str) -> None:
+    """Remove a passkey."""
+    await transaction.execute(DELETE_PASSKEY, account_id=account_id, id=id_)
 
 
-async def remove_passkeys(transaction: Transaction, account_id: str) -> int:
-    """Remove all passkeys of the account; return how many there were."""
-    return await transaction.execute(DELETE_PASSKEYS, account_id=account_id)
+async def remove_passkeys(transaction: Transaction, account_id: str) -> None:
+    """Remove all passkeys of the account."""
+    await transaction.execute(DELETE_PASSKEYS, account_id=account_id)
 
 
 async def add_challenge(transaction: Transaction, challenge: Challenge) -> None:
@@ -128,7 +128,7 @@ async def use_challenge(transaction: Transaction, challenge: Challenge, now: int
     used = await transaction.fetch(
         USE_CHALLENGE,
         hash=challenge.hash,
-        browser=challenge.browser,
+        browser=challenge.browser_hash,
         account_id=challenge.account_id,
         now=now,
     )

@@ -8,6 +8,7 @@ from ousel.accounts import service as accounts
 from ousel.accounts.rules import HolderEmail
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
+from ousel.kernel.ids import after_all_ids
 from ousel.ledger.rules import Account
 from ousel.passkeys.rules import Passkey
 from ousel.passkeys.service import passkeys_of
@@ -17,7 +18,7 @@ from ousel.people.rules import AuditEvent, AuthenticatorApp, Session
 
 SESSIONS_SHOWN: Final = 100
 RECENT_EVENTS_SHOWN: Final = 5
-AFTER_ALL_EVENTS: Final = "ev_w"  # sorts after every event id: v is the highest digit of ids
+AFTER_ALL_EVENTS: Final = after_all_ids("ev_")
 
 
 class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -198,7 +198,7 @@ class EmailConfirmationService:
     ) -> None:
         if isinstance(result, EmailConfirmed):
             # Reset links may have been sent to the old email, so end them.
-            await resets.end_links(transaction, result.account_id)
+            await resets.end_links_of(transaction, result.account_id)
             before = result.before
             is_changed = before.is_confirmed and before.address != result.email
             kind: EventKind = "email_changed" if is_changed else "email_confirmed"

@@ -11,13 +11,13 @@ RECOVERY_CODES: Final = Table(
     "recovery_codes", key=("account_id text", "hash text"), columns=("used_at bigint",)
 )
 
-FACTOR_OF: Final = Statement(
-    "the second factor of an account",
+AUTHENTICATOR_APP_OF: Final = Statement(
+    "the authenticator app of an account",
     "SELECT account_id, secret, confirmed_at, last_step, proposed_by FROM second_factors"
     " WHERE account_id = :account_id",
 )
-PROPOSE_FACTOR: Final = Statement(
-    "propose a second factor, or find the one that is confirmed or that the session has proposed",
+PROPOSE_AUTHENTICATOR_APP: Final = Statement(
+    "propose an authenticator app, or find the one that is confirmed or proposed by the session",
     "INSERT INTO second_factors (account_id, secret, confirmed_at, last_step, proposed_by)"
     " VALUES (:account_id, :secret, NULL, 0, :session)"
     " ON CONFLICT (account_id) DO UPDATE SET proposed_by = :session,"
@@ -35,8 +35,8 @@ REPLACE_SECRET: Final = Statement(
     "UPDATE second_factors SET secret = :renewed"
     " WHERE account_id = :account_id AND secret = :stored",
 )
-DELETE_PROPOSED_FACTOR: Final = Statement(
-    "delete a second factor that was not confirmed",
+DELETE_PROPOSED_AUTHENTICATOR_APP: Final = Statement(
+    "delete an authenticator app that was not confirmed",
     "DELETE FROM second_factors WHERE account_id = :account_id AND confirmed_at IS NULL",
 )
 USE_STEP: Final = Statement(
@@ -44,8 +44,8 @@ USE_STEP: Final = Statement(
     "UPDATE second_factors SET last_step = :step, confirmed_at = COALESCE(confirmed_at, :now)"
     " WHERE account_id = :account_id AND last_step < :step",
 )
-DELETE_FACTOR: Final = Statement(
-    "remove a second factor", "DELETE FROM second_factors WHERE account_id = :account_id"
+DELETE_AUTHENTICATOR_APP: Final = Statement(
+    "remove an authenticator app", "DELETE FROM second_factors WHERE account_id = :account_id"
 )
 DELETE_RECOVERY_CODES: Final = Statement(
     "remove an account's recovery codes",
@@ -66,19 +66,19 @@ async def authenticator_app_of(
     transaction: Transaction, account_id: str
 ) -> AuthenticatorApp | None:
     """Return the account's authenticator app, confirmed or proposed."""
-    rows = await transaction.fetch(FACTOR_OF, account_id=account_id)
+    rows = await transaction.fetch(AUTHENTICATOR_APP_OF, account_id=account_id)
     return AuthenticatorApp(*rows[0]) if rows else None
 
 
-async def propose_factor(
-    transaction: Transaction, account_id: str, secret: str, session: str
+async def propose_authenticator_app(
+    transaction: Transaction, account_id: str, secret: str, session_hash: str
 ) -> str:
     """Store a secret that a code must confirm, unless there is one; return the stored secret.
 
     A secret that another session has seen, but not confirmed, is replaced.
     """
     [[stored]] = await transaction.fetch(
-        PROPOSE_FACTOR, account_id=account_id, secret=secret, session=session
+        PROPOSE_AUTHENTICATOR_APP, account_id=account_id, secret=secret, session=session_hash
     )
     return str(stored)
 
@@ -100,9 +100,9 @@ async def replace_secret(
     await transaction.execute(REPLACE_SECRET, account_id=account_id, stored=stored, renewed=renewed)
 
 
-async def remove_proposed_factor(transaction: Transaction, account_id: str) -> None:
+async def remove_proposed_authenticator_app(transaction: Transaction, account_id: str) -> None:
     """Delete a secret that was not confirmed: a session that has ended may have seen it."""
-    await transaction.execute(DELETE_PROPOSED_FACTOR, account_id=account_id)
+    await transaction.execute(DELETE_PROPOSED_AUTHENTICATOR_APP, account_id=account_id)
 
 
 async def use_step(transaction: Transaction, account_id: str, step: int, now: int) -> bool:
@@ -111,9 +111,9 @@ async def use_step(transaction: Transaction, account_id: str, step: int, now: in
     return used > 0
 
 
-async def remove_factor(transaction: Transaction, account_id: str) -> None:
+async def remove_authenticator_app(transaction: Transaction, account_id: str) -> None:
     """Remove the authenticator app."""
-    await transaction.execute(DELETE_FACTOR, account_id=account_id)
+    await transaction.execute(DELETE_AUTHENTICATOR_APP, account_id=account_id)
 
 
 async def remove_recovery_codes(transaction: Transaction, account_id: str) -> None:

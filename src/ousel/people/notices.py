@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ousel.accounts import service as accounts
 from ousel.database.port import Transaction
-from ousel.kernel.clock import Clock, timestamp
+from ousel.kernel.clock import Clock, utc_text
 from ousel.kernel.money import money_text
 from ousel.ledger.rules import Account, Movement
 from ousel.mail.outbox import Outbox
@@ -57,8 +57,7 @@ class EventNotices:
 
     def _occasion(self, source: EventSource) -> str:
         """Return when something happens, and from where, as a line of a message."""
-        now = timestamp(self._clock())
-        when = f"When: {now[:10]} {now[11:16]} UTC."
+        when = f"When: {utc_text(self._clock())}."
         if source.by_operator:
             return f"{when} By: the operator of this server."
         return f"{when} From: {device_name(source.device)}, IP address {source.ip_address}."

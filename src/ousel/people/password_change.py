@@ -27,5 +27,5 @@ async def replace_password(
     await store.end_other_sessions(transaction, account_id, session_hash)
     if not keeps_browsers:
         await store.forget_other_browsers(transaction, account_id, browser_hash)
-    await factor_store.remove_proposed_factor(transaction, account_id)
+    await factor_store.remove_proposed_authenticator_app(transaction, account_id)
     await end_confirmation(transaction, account_id)

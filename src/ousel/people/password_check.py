@@ -73,7 +73,7 @@ class PasswordCheck:
         return True
 
     async def _record_check(
-        self, transaction: Transaction, account_id: str, session: str, purpose: str
+        self, transaction: Transaction, account_id: str, session_hash: str, purpose: str
     ) -> None:
         """Count the password as an identity check, unless the account has a second factor.
 
@@ -81,9 +81,9 @@ class PasswordCheck:
         """
         now = self._clock()
         if not await has_second_factor(transaction, account_id):
-            await store.record_identity_check(transaction, account_id, session, now)
+            await store.record_identity_check(transaction, account_id, session_hash, now)
             return
-        found = await store.sessions_by_hash(transaction, [session])
+        found = await store.sessions_by_hash(transaction, [session_hash])
         if not any(each.is_recently_checked_at(now) for each in found):
             raise IdentityCheckNeeded(
                 "This needs a code or a passkey as well as your password.", purpose=purpose

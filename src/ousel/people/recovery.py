@@ -176,7 +176,7 @@ class OperatorRecovery:
 
         async def work(transaction: Transaction) -> str:
             await accounts.lock_holder(transaction, account.id)
-            await resets.end_links(transaction, account.id)
+            await resets.end_links_of(transaction, account.id)
             secret = await resets.issue_link(transaction, account.id, "operator", self._clock)
             await self._notices.record(transaction, account.id, "recovery_link_issued", BY_OPERATOR)
             return link_address(self._outbox, secret)

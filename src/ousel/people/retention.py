@@ -6,15 +6,13 @@ from typing import Final
 from ousel.database.port import Database, Transaction
 from ousel.database.sweeping import sweep
 from ousel.emails.service import PendingConfirmations
-from ousel.kernel.clock import MICROS_PER_SECOND, Clock
+from ousel.kernel.clock import MICROS_PER_DAY, Clock
 from ousel.passkeys.service import delete_expired_challenges
 from ousel.people import store
 from ousel.resets import service as resets
 
 AUDIT_DAYS: Final = 2 * 365
 BROWSER_DAYS: Final = 90
-
-_MICROS_PER_DAY: Final = 24 * 3600 * MICROS_PER_SECOND
 
 
 class RetentionService:
@@ -42,7 +40,7 @@ class RetentionService:
     async def _sweep(
         self, delete: Callable[[Transaction, int, int], Awaitable[int]], days: int
     ) -> int:
-        before = self._clock() - days * _MICROS_PER_DAY
+        before = self._clock() - days * MICROS_PER_DAY
         return await sweep(
             self._database, lambda transaction, limit: delete(transaction, before, limit)
         )

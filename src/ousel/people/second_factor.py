@@ -59,7 +59,7 @@ async def remove_useless_recovery_codes(transaction: Transaction, account_id: st
 
 async def remove_second_factors(transaction: Transaction, account_id: str) -> None:
     """Remove the authenticator app, all passkeys and the recovery codes."""
-    await factor_store.remove_factor(transaction, account_id)
+    await factor_store.remove_authenticator_app(transaction, account_id)
     await passkeys.remove_all(transaction, account_id)
     await factor_store.remove_recovery_codes(transaction, account_id)
 
@@ -107,13 +107,15 @@ class SecondFactorService:
                 return None
             secret = base64.b32encode(os.urandom(FACTOR_SECRET_BYTES)).decode()
             encrypted = await self._secrets.encrypt(transaction, account_id, secret)
-            stored = await factor_store.propose_factor(
+            stored = await factor_store.propose_authenticator_app(
                 transaction, account_id, encrypted, session_hash
             )
             proposed = self._secrets.decrypt(account_id, stored)
             if proposed is None:  # its key is lost
-                await factor_store.remove_proposed_factor(transaction, account_id)
-                await factor_store.propose_factor(transaction, account_id, encrypted, session_hash)
+                await factor_store.remove_proposed_authenticator_app(transaction, account_id)
+                await factor_store.propose_authenticator_app(
+                    transaction, account_id, encrypted, session_hash
+                )
             return proposed or secret
 
         return await self._database.write(work)
@@ -150,7 +152,7 @@ class SecondFactorService:
         """Turn the authenticator app off, which requires a code."""
 
         async def turn_off(transaction: Transaction) -> bool:
-            await factor_store.remove_factor(transaction, account_id)
+            await factor_store.remove_authenticator_app(transaction, account_id)
             await remove_useless_recovery_codes(transaction, account_id)
             await self._notices.record(
                 transaction, account_id, "second_factor_turned_off", source, "the authenticator app"

@@ -231,7 +231,7 @@ class SignInService:
                 session_hash=source.session_hash,
                 browser_hash=source.browser_hash,
             )
-            await resets.end_links(transaction, account_id)
+            await resets.end_links_of(transaction, account_id)
             await self._notices.record(transaction, account_id, "password_changed", source)
             return True
 
@@ -323,7 +323,7 @@ def _sign_in_name(identifier: str) -> str:
     return name if "@" in name else f"@{name}"
 
 
-async def end_all_sessions(transaction: Transaction) -> int:
+async def end_all_sessions_and_reset_links(transaction: Transaction) -> int:
     """End the sessions and reset links of all accounts; return how many sessions there were."""
-    await resets.end_every_link(transaction)
+    await resets.end_all_links(transaction)
     return await store.end_all_sessions(transaction)

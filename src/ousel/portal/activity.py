@@ -5,7 +5,7 @@ import io
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import msgspec
 
@@ -15,7 +15,7 @@ from ousel.http.refusals import NotFound
 from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.kernel.errors import InvalidField
 from ousel.kernel.money import CURRENCY, json_from_micros
-from ousel.ledger.history import HistoryQuery
+from ousel.ledger.history import KINDS, HistoryQuery
 from ousel.ledger.rules import Account, Entry, Kind
 from ousel.ledger.search import HistorySearch
 from ousel.people.email_confirmation import EmailConfirmationService
@@ -44,7 +44,7 @@ CSV_COLUMNS: Final = (
     "entry",
     "hash",
 )
-KINDS: Final = {
+KIND_LABELS: Final = {
     "transfer": "Transfer",
     "charge_payment": "Payment",
     "funding": "Funding",
@@ -106,7 +106,7 @@ class ActivityPages:
             own=own,
             counterparty=counterparty,
             fingerprint=await self._receipts.fingerprint(own, entry, counterparty),
-            kinds=KINDS,
+            kinds=KIND_LABELS,
             done=visit.query.get("done") if entry.amount < 0 else None,
         )
 
@@ -177,7 +177,7 @@ class ActivityPages:
             if len(found.entries) > len(page)
             else None,
             "filters": filters,
-            "kinds": KINDS,
+            "kinds": KIND_LABELS,
         }
         return self._pages.render("portal/activity.html", visit, refusal=refusal, **context)
 
@@ -186,7 +186,7 @@ def _parse_filters(visit: Visit, limit: int) -> HistoryQuery:
     filters = visit.query
     kind: Kind | None = None
     if filters.get("kind"):
-        kind = next((each for each in get_args(Kind) if each == filters["kind"]), None)
+        kind = next((each for each in KINDS if each == filters["kind"]), None)
         if kind is None:
             raise InvalidField("Choose a kind from the list.", param="kind")
     if filters.get("direction", "") not in {"", "in", "out"}:

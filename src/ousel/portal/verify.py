@@ -84,7 +84,7 @@ class VerifyPages:
             return own, True
         key = parse_verifier_key(given)
         is_own = key.public in {each.public for each in own}
-        if own and not is_own and key.name == self._log.key.origin:
+        if own and not is_own and key.name == self._log.key_holder.origin:
             raise ReceiptRefused(
                 f"this server does not know this key as one of the log {key.name}. If its operator"
                 " has given it to you, check the receipt with 'ousel receipt check'"
@@ -92,7 +92,7 @@ class VerifyPages:
         return [key], is_own
 
     def _own_keys(self) -> Sequence[VerifierKey]:
-        key = self._log.key.key
+        key = self._log.key_holder.key
         return [] if key is None else key.verifiers
 
     def _page(self, visit: Visit, **values: Any) -> Answer:

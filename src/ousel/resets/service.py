@@ -39,18 +39,18 @@ async def use_link(transaction: Transaction, link: ResetLink) -> bool:
     """Use a link, which ends all links of the account; return False if it has ended already."""
     is_used_now = await store.use(transaction, link)
     if is_used_now:
-        await store.delete_all(transaction, link.account_id)
+        await store.delete_links_of(transaction, link.account_id)
     return is_used_now
 
 
-async def end_links(transaction: Transaction, account_id: str) -> None:
+async def end_links_of(transaction: Transaction, account_id: str) -> None:
     """End all links of the account."""
-    await store.delete_all(transaction, account_id)
+    await store.delete_links_of(transaction, account_id)
 
 
-async def end_every_link(transaction: Transaction) -> None:
+async def end_all_links(transaction: Transaction) -> None:
     """End the links of all accounts."""
-    await store.delete_every(transaction)
+    await store.delete_all_links(transaction)
 
 
 async def delete_expired(transaction: Transaction, before: int, limit: int) -> int:

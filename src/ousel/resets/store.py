@@ -33,7 +33,7 @@ DELETE_LINKS_OF: Final = Statement(
     "delete the reset links of an account",
     "DELETE FROM reset_links WHERE account_id = :account_id",
 )
-DELETE_EVERY_LINK: Final = Statement("end every reset link", "DELETE FROM reset_links")
+DELETE_ALL_LINKS: Final = Statement("delete all reset links", "DELETE FROM reset_links")
 DELETE_EXPIRED: Final = deletion_of_oldest(
     "delete some reset links that have expired", RESET_LINKS, by="expires_at"
 )
@@ -59,14 +59,14 @@ async def use(transaction: Transaction, link: ResetLink) -> bool:
     return used > 0
 
 
-async def delete_all(transaction: Transaction, account_id: str) -> None:
+async def delete_links_of(transaction: Transaction, account_id: str) -> None:
     """Delete all links of the account."""
     await transaction.execute(DELETE_LINKS_OF, account_id=account_id)
 
 
-async def delete_every(transaction: Transaction) -> None:
+async def delete_all_links(transaction: Transaction) -> None:
     """Delete the links of all accounts."""
-    await transaction.execute(DELETE_EVERY_LINK)
+    await transaction.execute(DELETE_ALL_LINKS)
 
 
 async def delete_expired(transaction: Transaction, before: int, limit: int) -> int:

@@ -27,7 +27,7 @@ from ousel.kernel.errors import DatabaseUnavailable, InvalidAmount, OutcomeUnkno
 from ousel.kernel.money import micros_from_json
 from ousel.kernel.texts import parse_text
 from ousel.ledger import refusals
-from ousel.ledger.funding import issue_money
+from ousel.ledger.funding import fund_through
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Movement
 from ousel.mail.outbox import AFTER_ALL_MAIL, Outbox
@@ -211,7 +211,7 @@ class SandboxEndpoints:
     async def mail(self, call: Call[NoBody, MailQuery]) -> Answer:
         """Answer with a page of messages."""
         query = call.query
-        recipient = parse_text(query.to, param="to")
+        recipient = parse_text(query.to, EMAIL_CHARACTERS_MAX, param="to")
         if recipient is not None:
             recipient = recipient.strip().lower()
         before = _mail_id_after(query.cursor)
@@ -237,7 +237,7 @@ class SandboxEndpoints:
         """Issue money to the account."""
         amount = micros_from_json(bytes(call.body.amount))
         account = await self._accounts.find(call.body.to, param="to")
-        posted = await issue_money(self._posting_queue, self._clock, account, amount)
+        posted = await fund_through(self._posting_queue, self._clock, account, amount)
         assert isinstance(posted.outcome, Movement), (
             "without an idempotency key, nothing is replayed"
         )

@@ -6,7 +6,7 @@ from ousel.accounts.service import AccountService
 from ousel.http.messages import Answer
 from ousel.kernel.clock import Clock
 from ousel.kernel.money import MICROS_PER_UNIT
-from ousel.ledger.funding import issue_money
+from ousel.ledger.funding import fund_through
 from ousel.ledger.queue import PostingQueue
 from ousel.mail.outbox import Outbox
 from ousel.people.attempts import AttemptCounter
@@ -59,7 +59,7 @@ class SandboxPages:
         """
         account = await self._accounts.get(visit.signed_in.account_id)
         await self._attempts.count_test_money(account.id)
-        await issue_money(
+        await fund_through(
             self._posting_queue,
             self._clock,
             account,

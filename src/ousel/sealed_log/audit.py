@@ -101,7 +101,7 @@ class Auditor:
                 f"{what} cannot be verified: {error}; "
                 "if the key of the log was replaced, give both: --key OLD --key NEW"
             ) from None
-        return checkpoint, [each for each in opened.signatures if each.key in self._witness_keys]
+        return checkpoint, opened.signatures_of(self._witness_keys)
 
     def _check(self, log: PublicLog, previous: Checkpoint | None, checkpoint: Checkpoint) -> None:
         """Check that the published hashes have the signed root and extend the previous one."""

@@ -13,6 +13,7 @@ from ousel.sealed_log.notes import (
     VerifierKey,
     from_base64,
     open_note,
+    split_note,
     to_base64,
 )
 
@@ -42,6 +43,11 @@ def parse_checkpoint(text: str) -> Checkpoint:
     if len(root) != HASH_BYTES:
         raise NoteRefused("the root of the checkpoint is not a SHA-256 hash")
     return Checkpoint(lines[0], int(lines[1]), root)
+
+
+def unverified_checkpoint(note: str) -> Checkpoint:
+    """Return the checkpoint of a signed note; its signatures are not verified."""
+    return parse_checkpoint(split_note(note)[0])
 
 
 def open_checkpoint(

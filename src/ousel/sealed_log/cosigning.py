@@ -8,9 +8,8 @@ from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.logs import EventLogger
 from ousel.sealed_log import store
-from ousel.sealed_log.checkpoints import parse_checkpoint
+from ousel.sealed_log.checkpoints import unverified_checkpoint
 from ousel.sealed_log.cosignatures import Cosignature
-from ousel.sealed_log.notes import split_note
 from ousel.sealed_log.remote import RemoteUnreachable
 from ousel.sealed_log.service import LogReader
 from ousel.sealed_log.witness_client import WitnessAddress, WitnessClient, WitnessRefused
@@ -58,7 +57,7 @@ class Cosigning:
             name = self._client.address.key.name
             _log.warning("a witness does not cosign", witness=name, reason=str(error))
             return
-        size = parse_checkpoint(split_note(checkpoint)[0]).size
+        size = unverified_checkpoint(checkpoint).size
         cosignature = Cosignature(self._witness, size, checkpoint, line)
         await self._database.write(lambda each: store.write_cosignature(each, cosignature))
         self._last_cosigned, self._pause_seconds = checkpoint, 0.0

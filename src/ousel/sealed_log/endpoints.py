@@ -32,8 +32,8 @@ class LogEndpoints:
 
     def __init__(self, log: SealedLog) -> None:
         """Serve this log."""
-        self._log = log.reader
-        self._key = log.key
+        self._reader = log.reader
+        self._key_holder = log.key_holder
 
     def routes(self) -> list[Route]:
         """Return the routes of the log."""
@@ -51,7 +51,7 @@ class LogEndpoints:
 
     async def checkpoint(self, _: Call[NoBody, NoQuery]) -> Answer:
         """Answer with the newest checkpoint, a signed note."""
-        checkpoint = await self._log.checkpoint()
+        checkpoint = await self._reader.checkpoint()
         if checkpoint is None:
             raise NotFound("The log has no checkpoint yet.")
         return Answer(200, checkpoint.encode(), _TEXT, (_FOR_A_SECOND, _FOR_EVERYONE))
@@ -69,15 +69,15 @@ class LogEndpoints:
     async def tile(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Answer with the hashes of a tile."""
         tile = parse_address("/".join(call.path.values()))
-        hashes = None if tile is None else await self._log.tile(tile)
+        hashes = None if tile is None else await self._reader.tile(tile)
         if tile is None or hashes is None:
             raise NotFound("The log has no such tile.")
         return Answer(200, hashes, _OCTETS, (_FOREVER, _FOR_EVERYONE))
 
     def _known_key(self) -> LogKey:
-        if self._key.key is None:
+        if self._key_holder.key is None:
             raise NotFound("The log has no key yet.")
-        return self._key.key
+        return self._key_holder.key
 
 
 def _route(path: str, endpoint: Callable[..., Awaitable[Answer]], name: str) -> Route:

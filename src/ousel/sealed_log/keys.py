@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ousel.database.addresses import is_postgres, sqlite_path
 from ousel.database.port import Database, Transaction
-from ousel.kernel.files import write_durably
+from ousel.kernel.files import reason_of, write_durably
 from ousel.kernel.settings import SettingError, Settings
 from ousel.sealed_log import store
 from ousel.sealed_log.checkpoints import Checkpoint, open_checkpoint
@@ -64,9 +64,8 @@ class LogKey:
         self.signing_key = signing_key
         self.successions = successions
         self._accepted = {self.verifier.public, *(_former_key(each).public for each in successions)}
-        self._last_checkpoint: str | None = (
-            None  # the last one that is known to be signed with this key
-        )
+        # The last one that is known to be signed with this key.
+        self._last_checkpoint: str | None = None
 
     @property
     def origin(self) -> str:
@@ -152,8 +151,7 @@ def read_key(path: Path, origin: str) -> LogKey | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise LogKeyUnusable(f"the log key {path} cannot be read: {reason}") from None
+        raise LogKeyUnusable(f"the log key {path} cannot be read: {reason_of(error)}") from None
     private, *notes = text.strip().split(_SEPARATOR)
     try:
         # The file also has the name that the log had when the key was made; it is not used.

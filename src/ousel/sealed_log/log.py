@@ -24,11 +24,11 @@ class SealedLog:
         """Create the parts, without reading anything yet."""
         witnesses = witnesses_of(settings)
         self.witness_keys = [each.key for each in witnesses]
-        self.key = KeyHolder(settings)
+        self.key_holder = KeyHolder(settings)
         self.notifier = LogNotifier(database)
-        self.reader = LogReader(database, self.key, self.notifier, self.witness_keys)
-        self.checkpoint_recorder = CheckpointRecorder(database, self.key)
-        self.sealer = Sealer(database, self.key, queue, self.notifier)
+        self.reader = LogReader(database, self.key_holder, self.notifier, self.witness_keys)
+        self.checkpoint_recorder = CheckpointRecorder(database, self.key_holder)
+        self.sealer = Sealer(database, self.key_holder, queue, self.notifier)
         self.backfill_search = BackfillSearch(database)
         self.cosignings = [Cosigning(database, clock, self.reader, each) for each in witnesses]
 

@@ -9,7 +9,7 @@ import binascii
 import hashlib
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -103,6 +103,10 @@ class OpenedNote(msgspec.Struct, frozen=True):
     def is_signed_by(self, key: VerifierKey) -> bool:
         """Return whether this key signed the text."""
         return any(signature.key == key for signature in self.signatures)
+
+    def signatures_of(self, keys: Collection[VerifierKey]) -> list[Signature]:
+        """Return the signatures of these keys."""
+        return [signature for signature in self.signatures if signature.key in keys]
 
 
 def new_signing_key(name: str, type_: int = ED25519) -> SigningKey:

@@ -17,9 +17,9 @@ from ousel.kernel.files import read_if_there, write_durably
 from ousel.kernel.logs import EventLogger
 from ousel.ledger.verify import VerificationFailed
 from ousel.sealed_log import store
-from ousel.sealed_log.checkpoints import Checkpoint, parse_checkpoint
+from ousel.sealed_log.checkpoints import Checkpoint, unverified_checkpoint
 from ousel.sealed_log.keys import AnotherKeySigned, KeyHolder, LogKey, LogKeyUnusable
-from ousel.sealed_log.notes import NoteRefused, split_note
+from ousel.sealed_log.notes import NoteRefused
 from ousel.sealed_log.verification import LogDamaged, check_extends
 
 RECORD_SECONDS: Final = 1.0
@@ -64,7 +64,7 @@ def read_published(path: Path) -> PublishedCheckpoint | None:
 
 
 def _published(path: Path, note: str) -> PublishedCheckpoint:
-    return PublishedCheckpoint(path, note, parse_checkpoint(split_note(note)[0]))
+    return PublishedCheckpoint(path, note, unverified_checkpoint(note))
 
 
 class CheckpointRecorder:

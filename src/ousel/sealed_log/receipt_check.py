@@ -22,7 +22,6 @@ from ousel.sealed_log.merkle import (
 from ousel.sealed_log.notes import (
     ED25519,
     NoteRefused,
-    OpenedNote,
     Signature,
     VerifierKey,
     from_base64,
@@ -136,15 +135,11 @@ def _check_inclusion(
         fingerprint=fingerprint(inclusion.leaf),
         index=inclusion.index,
         checkpoint=checkpoint,
-        cosignatures=_cosignatures(opened, witness_keys),
+        cosignatures=opened.signatures_of(witness_keys),
         unknown_signatures=opened.unknown_signatures,
         own_entry=None,
         names=[],
     )
-
-
-def _cosignatures(opened: OpenedNote, witness_keys: Sequence[VerifierKey]) -> list[Signature]:
-    return [each for each in opened.signatures if each.key in witness_keys]
 
 
 def _with_transfer(

@@ -5,6 +5,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable
 from functools import cache
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from time import monotonic
 from typing import Any, Final
@@ -166,8 +167,8 @@ class RemoteLog:
 
     def hashes(self, nodes: Iterable[Node], size: int) -> TileHashes:
         """Return the hashes of these nodes in a log of this size, unverified."""
-        keys = tiles_with(nodes)
-        tiles = [tile for key in sorted(keys, key=_order) if (tile := tile_of_size(key, size))]
+        keys = sorted(tiles_with(nodes), key=lambda key: (key.level, key.index))
+        tiles = [tile for key in keys if (tile := tile_of_size(key, size))]
         return TileHashes({tile.key: self._tile(tile) for tile in tiles})
 
     def _tile(self, tile: Tile) -> bytes:
@@ -179,12 +180,8 @@ class RemoteLog:
     def _get(self, path: str, full_tile: Tile | None = None) -> bytes:
         """Return a file. A log may drop a partial tile once the tile is full."""
         answer = request(f"{self._url}/{path}")
-        if answer.status == 404 and full_tile is not None:  # noqa: PLR2004
+        if answer.status == HTTPStatus.NOT_FOUND and full_tile is not None:
             answer = request(f"{self._url}/tile/{full_tile.address}")
-        if answer.status != 200:  # noqa: PLR2004
+        if answer.status != HTTPStatus.OK:
             raise RemoteUnreachable(f"{self._url}/{path} answers with status {answer.status}")
         return answer.content
-
-
-def _order(key: object) -> tuple[object, ...]:
-    return msgspec.structs.astuple(key)  # type: ignore[arg-type]

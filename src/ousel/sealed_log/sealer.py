@@ -153,10 +153,10 @@ async def _seal_some(
     batches = await unsealed_batches(transaction, batches_wanted)
     has_all_batches = len(batches) < batches_wanted
     # The leaves of batches that this process has just written are prepared before the next step.
-    ready = {id_: batch for id_, batch in batches.items() if not prepared.will_prepare(id_)}
+    ready = {id_: places for id_, places in batches.items() if not prepared.will_prepare(id_)}
     ids, rows = await _take_batches(transaction, ready, prepared)
     if head.is_backfilling and has_all_batches:
-        waiting = {place[:2] for batch in batches.values() for place in decode_places(batch)}
+        waiting = {place[:2] for places in batches.values() for place in decode_places(places)}
         rows += leaf_rows(await backfill.movements_without_leaf(transaction, page, waiting))
         head, must_sign = backfill.move_on(head, page), True
     size = head.size + sum(len(row.hashes) for row in rows)
@@ -172,21 +172,24 @@ async def _seal_some(
 async def _take_batches(
     transaction: Transaction, batches: Mapping[str, str], prepared: PreparedLeaves
 ) -> tuple[list[str], list[LeafRow]]:
-    """Take the first batches, as many as a step may; return their ids and their leaves."""
+    """Take the first batches, as many as a step may; return their ids and their leaves.
+
+    `batches` has the places of each, as a text, by id.
+    """
     ids: list[str] = []
     rows: list[LeafRow] = []
     unprepared: list[Place] = []
     count = 0
-    for id_, batch in batches.items():
+    for id_, places in batches.items():
         if count >= STEP_MOVEMENTS or len(unprepared) >= STEP_UNPREPARED_MOVEMENTS:
             break
         ids.append(id_)
-        count += count_places(batch)
-        row = prepared.find(id_, batch)
+        count += count_places(places)
+        row = prepared.find(id_, places)
         if row is not None:
             rows.append(row)
         else:
-            unprepared += decode_places(batch)
+            unprepared += decode_places(places)
     read = [_found(each) for each in await movements_at(transaction, unprepared)]
     return ids, rows + leaf_rows(read)
 

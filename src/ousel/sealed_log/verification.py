@@ -21,11 +21,11 @@ from ousel.ledger.verify import (
     empty_account,
 )
 from ousel.sealed_log import store
-from ousel.sealed_log.checkpoints import Checkpoint, parse_checkpoint
+from ousel.sealed_log.checkpoints import Checkpoint, unverified_checkpoint
 from ousel.sealed_log.keys import LogKey
 from ousel.sealed_log.leaves import encode_leaf
 from ousel.sealed_log.merkle import leaf_count, leaf_hash, root_hash, root_nodes
-from ousel.sealed_log.notes import NoteRefused, split_note
+from ousel.sealed_log.notes import NoteRefused
 from ousel.sealed_log.tiles import TileHashes, TileKey, append_leaves, right_edge, tiles_with
 
 PAGE_BATCHES: Final = 500
@@ -36,7 +36,7 @@ class LogDamaged(VerificationFailed):
     """A part of the log cannot be read."""
 
 
-class SealedMovements(msgspec.Struct, frozen=True):
+class LeafPage(msgspec.Struct, frozen=True):
     """Some movements in the order of their leaves, and the hashes of these leaves."""
 
     sealed: Sequence[store.SealedMovement]
@@ -55,7 +55,7 @@ async def verify_log(transaction: Transaction, key: LogKey | None = None) -> int
     edge: dict[TileKey, bytes] = {}
     size = 0
     with DuplicateFinder() as places:
-        async for page in _sealed_movements(transaction, 0):
+        async for page in _leaf_pages(transaction, 0):
             for each in page.sealed:
                 places.add(_name(each))
             edge = await _verify_tiles(transaction, edge, size, page.hashes)
@@ -75,7 +75,7 @@ async def verify_since(transaction: Transaction, since: Checkpoint, key: LogKey 
     """
     head, edge = await check_extends(transaction, since)
     size = since.size
-    async for page in _sealed_movements(transaction, size):
+    async for page in _leaf_pages(transaction, size):
         for at in range(0, len(page.movements), MOVEMENTS_PER_CHECK):
             await _check_entries(transaction, page.movements[at : at + MOVEMENTS_PER_CHECK])
         edge = await _verify_tiles(transaction, edge, size, page.hashes)
@@ -113,7 +113,7 @@ async def check_extends(
 def parse_signed_checkpoint(note: str, key: LogKey | None) -> Checkpoint:
     """Return the checkpoint of a note, which the key or a former one must have signed."""
     try:
-        checkpoint = parse_checkpoint(split_note(note)[0])
+        checkpoint = unverified_checkpoint(note)
         if key is not None:
             key.check_signer(note)
     except (NoteRefused, ValueError) as error:
@@ -135,7 +135,7 @@ async def _read_tiles(transaction: Transaction, keys: Collection[TileKey]) -> di
         raise LogDamaged("a tile of the log is malformed") from None
 
 
-async def _sealed_movements(transaction: Transaction, first: int) -> AsyncIterator[SealedMovements]:
+async def _leaf_pages(transaction: Transaction, first: int) -> AsyncIterator[LeafPage]:
     """Yield all movements from this leaf on, or raise an error if one is missing."""
     while sealed := await _sealed_from(transaction, first):
         found: list[Movement] = []
@@ -153,7 +153,7 @@ async def _sealed_movements(transaction: Transaction, first: int) -> AsyncIterat
             hashes.append(leaf_hash(leaf))
             found.append(movement)
             first += 1
-        yield SealedMovements(sealed, found, hashes)
+        yield LeafPage(sealed, found, hashes)
 
 
 async def _verify_tiles(
@@ -189,7 +189,7 @@ def _check_head(
 async def _check_single_leaves(transaction: Transaction, suspects: set[int]) -> None:
     """Raise an error if a movement has two leaves."""
     first: dict[str, int] = {}
-    async for page in _sealed_movements(transaction, 0):
+    async for page in _leaf_pages(transaction, 0):
         for each in page.sealed:
             if DuplicateFinder.is_suspect(_name(each), suspects):
                 index = first.setdefault(_name(each), each.index)

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
 
 from ousel.kernel.threads import run_on_thread
-from ousel.sealed_log.checkpoints import parse_checkpoint
+from ousel.sealed_log.checkpoints import unverified_checkpoint
 from ousel.sealed_log.merkle import leaf_count
 from ousel.sealed_log.notes import (
     COSIGNATURE,
@@ -23,8 +24,6 @@ from ousel.sealed_log.witness_rules import AddCheckpoint
 
 ATTEMPTS_MAX: Final = 3
 
-_OK: Final = 200
-_CONFLICT: Final = 409
 _SIZE: Final = re.compile(rb"(0|[1-9][0-9]{0,18})\n")
 
 MakeProof = Callable[[int, int], Awaitable[list[bytes]]]
@@ -65,7 +64,7 @@ class WitnessClient:
 
     async def cosign(self, note: str, make_proof: MakeProof) -> str:
         """Return the witness's cosignature of this checkpoint, as one line."""
-        checkpoint = parse_checkpoint(split_note(note)[0])
+        checkpoint = unverified_checkpoint(note)
         url = f"{self.address.url}/add-checkpoint"
         for _ in range(ATTEMPTS_MAX):
             if self._size > checkpoint.size:
@@ -76,12 +75,12 @@ class WitnessClient:
             proof = await make_proof(self._size, checkpoint.size)
             body = AddCheckpoint(self._size, proof, note).encode()
             answer = await run_on_thread("witness", partial(request, url, body))
-            if answer.status == _OK:
+            if answer.status == HTTPStatus.OK:
                 line = self._cosignature(note, answer.content)
                 self._size = checkpoint.size
                 return line
             size = _SIZE.fullmatch(answer.content)
-            if answer.status != _CONFLICT or size is None:
+            if answer.status != HTTPStatus.CONFLICT or size is None:
                 raise WitnessRefused(_describe(answer.status, answer.content))
             self._size = int(size[1])
         raise WitnessRefused(

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from ousel.sealed_log.checkpoints import Checkpoint, open_checkpoint, parse_checkpoint
+from ousel.sealed_log.checkpoints import Checkpoint, open_checkpoint, unverified_checkpoint
 from ousel.sealed_log.merkle import (
     EMPTY_ROOT,
     HASH_BYTES,
@@ -20,7 +20,6 @@ from ousel.sealed_log.notes import (
     VerifierKey,
     from_base64,
     known_lines,
-    split_note,
     to_base64,
 )
 
@@ -77,7 +76,7 @@ def parse_request(body: bytes) -> AddCheckpoint:
 def origin_of(request: AddCheckpoint) -> str:
     """Return the name of the log whose checkpoint this is, before anything is verified."""
     try:
-        return parse_checkpoint(split_note(request.checkpoint)[0]).origin
+        return unverified_checkpoint(request.checkpoint).origin
     except NoteRefused as error:
         raise RequestMalformed(str(error)) from None
 

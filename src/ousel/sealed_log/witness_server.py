@@ -15,8 +15,8 @@ import msgspec
 from typing_extensions import override
 
 from ousel.kernel.files import read_if_there, write_durably
-from ousel.sealed_log.checkpoints import parse_checkpoint
-from ousel.sealed_log.notes import NoteRefused, SigningKey, VerifierKey, split_note
+from ousel.sealed_log.checkpoints import unverified_checkpoint
+from ousel.sealed_log.notes import NoteRefused, SigningKey, VerifierKey
 from ousel.sealed_log.witness_rules import (
     REQUEST_BYTES_MAX,
     RequestMalformed,
@@ -30,7 +30,6 @@ SOCKET_SECONDS_MAX: Final = 10.0
 STATE_FORMAT: Final = "ousel-witness/v1"
 
 _LENGTH: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
-_OK: Final = 200
 
 
 class Witness:
@@ -62,7 +61,7 @@ class Witness:
         keys = [key for key in self._log_keys if key.name == origin]
         with self._lock:
             note = self._notes.get(origin)
-            last = None if note is None else parse_checkpoint(split_note(note)[0])
+            last = None if note is None else unverified_checkpoint(note)
             answer = answer_request(request, keys, last, self._key, self._clock_seconds())
             if answer.cosigned is not None:
                 notes = self._notes | {origin: answer.cosigned}
@@ -115,7 +114,7 @@ class _WitnessHandler(BaseHTTPRequestHandler):
         if note is None:
             self._send(WitnessAnswer(404, "this witness has not cosigned such a log\n"))
         else:
-            self._send(WitnessAnswer(_OK, note))
+            self._send(WitnessAnswer(200, note))
 
     def _send(self, answer: WitnessAnswer) -> None:
         content = answer.body.encode()
@@ -148,7 +147,7 @@ def _decode_state(content: bytes, path: Path) -> dict[str, str]:
     try:
         state = msgspec.json.decode(content, type=_State)
         for note in state.checkpoints.values():
-            parse_checkpoint(split_note(note)[0])
+            unverified_checkpoint(note)
     except (msgspec.DecodeError, NoteRefused):
         state = None
     if state is None or state.format != STATE_FORMAT:

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from ousel.http.messages import Answer, Request
-from ousel.http.refusals import InternalError, NotFound
+from ousel.http.refusals import InternalError, NotFound, log_if_failure
 from ousel.kernel.errors import IdentityCheckNeeded, Refusal
 from ousel.kernel.logs import EventLogger
 from ousel.kernel.settings import Settings
@@ -47,7 +47,7 @@ class PageServer:
         self._sessions = sessions
         self._identity_checks = identity_checks
         self._pages = pages
-        self._origin = origin_of(settings.portal_url)
+        self._origin = settings.portal_url  # it has no path: see settings
         self._base_path = settings.base_path
         self._proxies = settings.trusted_proxies
         self._has_page = has_page
@@ -78,7 +78,8 @@ class PageServer:
             else:
                 answer = await self._answer_or_ask(route, visit)
         except Refusal as refusal:
-            answer = self._refusal_page(refusal, visit)
+            log_if_failure(refusal, request_id)
+            answer = self._problem_page(refusal, visit)
         except Exception:  # noqa: BLE001 - whatever failed, the visitor gets an answer
             _log.exception("internal error", request_id=request_id, path=request.path)
             answer = self._problem_page(InternalError("Something failed on our side."), visit)
@@ -148,20 +149,10 @@ class PageServer:
             raise NotFound("There is nothing at this path.")
         return msgspec.structs.replace(visit, path=path)
 
-    def _refusal_page(self, refusal: Refusal, visit: Visit) -> Answer:
-        if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            cause = repr(refusal.__cause__ or refusal)
-            _log.error(
-                "a request could not be served",
-                request_id=visit.request_id,
-                code=refusal.code,
-                reason=refusal.detail,
-                cause=cause,
-            )
-        return self._problem_page(refusal, visit)
-
     def _problem_page(self, refusal: Refusal, visit: Visit) -> Answer:
-        again = self._referring_page(visit) if isinstance(refusal, FormNotTrusted) else None
+        failed = refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        may_send_again = visit.method == "POST" and (failed or isinstance(refusal, FormNotTrusted))
+        again = self._referring_page(visit) if may_send_again else None
         return msgspec.structs.replace(
             self._pages.render_problem(refusal, visit, again=again), code=refusal.code
         )
@@ -224,9 +215,3 @@ def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
         return None
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
-
-
-def origin_of(url: str) -> str:
-    """Return the scheme, host and port of a URL."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"

@@ -9,8 +9,8 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ousel.http.messages import Answer, RawHeader
-from ousel.kernel.clock import timestamp
+from ousel.http.messages import Answer, RawHeader, retry_after_header
+from ousel.kernel.clock import timestamp, utc_text
 from ousel.kernel.errors import InvalidForm, Refusal
 from ousel.kernel.money import money_text
 from ousel.kernel.settings import Settings
@@ -78,14 +78,11 @@ class PageRenderer:
 
     def render_problem(self, refusal: Refusal, visit: Visit, *, again: str | None = None) -> Answer:
         """Return the page for a refusal; `again` is the page on which to start over."""
-        headers: tuple[RawHeader, ...] = ()
-        if refusal.retry_after_seconds is not None:
-            headers = ((b"retry-after", b"%d" % refusal.retry_after_seconds),)
         return self.render(
             "site/problem.html",
             visit,
             refusal=refusal,
-            headers=headers,
+            headers=retry_after_header(refusal),
             again=again,
         )
 
@@ -122,7 +119,6 @@ def inline_code(text: str) -> Markup:
 def time_element(micros: int) -> Markup:
     """Return a time element in UTC; a script converts it to the viewer's time zone."""
     utc = timestamp(micros)
-    shown = f"{utc[:10]} {utc[11:16]} UTC"
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
-        utc, utc[:19].replace("T", " "), shown
+        utc, utc[:19].replace("T", " "), utc_text(micros)
     )

@@ -1,11 +1,12 @@
 """POST /transfers, GET /transfers and GET /transfers/:id."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
-from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key
+from ousel.api.fields import TEXT_PATTERN, Amount
+from ousel.api.idempotency import KEY_SCHEMA, REPLAYED_HEADERS, parse_idempotency_key
 from ousel.api.paging import (
     LIMIT_DEFAULT,
     Cursor,
@@ -34,8 +35,6 @@ from ousel.ledger.search import HistorySearch
 from ousel.transfers.posting import transfer_posting
 from ousel.transfers.records import TransferRecord, transfer_record
 from ousel.transfers.rules import NOTE_CHARACTERS_MAX, parse_note
-
-_REPLAYED: Final = ((b"idempotent-replayed", b"true"),)
 
 
 class TransferRequest(
@@ -186,7 +185,7 @@ class TransferEndpoints:
         assert result.credit_account is not None
         record = transfer_record(outcome.debit, result.debit_account, result.credit_account)
         if isinstance(outcome, Replay):
-            return json_answer(record, headers=_REPLAYED)
+            return json_answer(record, headers=REPLAYED_HEADERS)
         return json_answer(record, status=201)
 
     def _route_to_read(self, base: str) -> Route:

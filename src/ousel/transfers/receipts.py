@@ -34,7 +34,7 @@ class ReceiptService:
     def __init__(self, search: HistorySearch, log: SealedLog) -> None:
         """Find transfers with this search, and their leaves in this log."""
         self._search = search
-        self._log = log.reader
+        self._reader = log.reader
         self._cached: dict[tuple[str, str], Receipt] = {}  # by account and transfer
 
     async def find(self, account_id: str, transfer_id: str, seconds: float = 0) -> Receipt:
@@ -42,8 +42,8 @@ class ReceiptService:
 
         If it is not sealed yet, wait for up to this many seconds, then raise ReceiptNotReady.
         """
-        cached = self._cached.get((account_id, transfer_id))
-        if cached is not None and monotonic() < cached.made_at + CACHED_SECONDS:
+        cached = self._cached_receipt(account_id, transfer_id)
+        if cached is not None:
             return cached
         own, entry, counterparty = await self._search.find_transfer(account_id, transfer_id)
         return await self.make(own, entry, counterparty, seconds)
@@ -58,7 +58,7 @@ class ReceiptService:
         self, own: Account, entry: Entry, counterparty: Account, seconds: float = 0
     ) -> bytes:
         """Return a receipt without what concerns the account alone, such as its balance."""
-        sealed = await self._log.find_entry(entry, seconds)
+        sealed = await self._reader.find_entry(entry, seconds)
         record = msgspec.json.encode(transfer_record(entry, own, counterparty))
         members = msgspec.json.decode(record, type=dict[str, msgspec.Raw])
         shared = msgspec.json.encode(shareable_transfer(members))
@@ -68,10 +68,10 @@ class ReceiptService:
         self, own: Account, entry: Entry, counterparty: Account, seconds: float = 0
     ) -> Receipt:
         """Return the receipt of this entry for its account; wait for the seal as `find` does."""
-        cached = self._cached.get((entry.account_id, entry.transfer_id))
-        if cached is not None and monotonic() < cached.made_at + CACHED_SECONDS:
+        cached = self._cached_receipt(entry.account_id, entry.transfer_id)
+        if cached is not None:
             return cached
-        sealed = await self._log.find_entry(entry, seconds)
+        sealed = await self._reader.find_entry(entry, seconds)
         record = msgspec.json.encode(transfer_record(entry, own, counterparty))
         receipt = Receipt(
             encode_receipt(
@@ -88,3 +88,9 @@ class ReceiptService:
             self._cached.clear()
         self._cached[entry.account_id, entry.transfer_id] = receipt
         return receipt
+
+    def _cached_receipt(self, account_id: str, transfer_id: str) -> Receipt | None:
+        """Return a receipt that was made recently."""
+        cached = self._cached.get((account_id, transfer_id))
+        is_recent = cached is not None and monotonic() < cached.made_at + CACHED_SECONDS
+        return cached if is_recent else None

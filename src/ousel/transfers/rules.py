@@ -20,11 +20,7 @@ _NUMBER_LIKE: Final = re.compile(r"ou[0-9]+", re.ASCII | re.IGNORECASE)
 
 def parse_note(note: str | None) -> str | None:
     """Return the note of a transfer, or refuse it if it breaks a rule."""
-    if note is not None and len(note) > NOTE_CHARACTERS_MAX:
-        raise InvalidField(
-            f"note must have at most {NOTE_CHARACTERS_MAX} characters.", param="note"
-        )
-    return parse_text(note, param="note")
+    return parse_text(note, NOTE_CHARACTERS_MAX, param="note")
 
 
 def parse_typed_amount(text: str) -> int:

@@ -16,15 +16,9 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.kernel.money import AMOUNT_MICROS_MAX
 from ousel.ledger import journal
+from ousel.ledger.funding import fund_through
 from ousel.ledger.queue import PostingQueue
-from ousel.ledger.rules import (
-    BALANCE_MICROS_MAX,
-    FIRST_HASH,
-    SYSTEM_ACCOUNT_ID,
-    Account,
-    Movement,
-    Posting,
-)
+from ousel.ledger.rules import BALANCE_MICROS_MAX, FIRST_HASH, Account
 from ousel.partners.service import NewApp, create_app, issue_key
 from ousel.workload.processes import environment_without_settings
 
@@ -78,8 +72,9 @@ async def _create(url: str, partners_wanted: int, recipients_wanted: int) -> Sam
         keys = await database.write(fill)
         queue = PostingQueue(database, system_clock, queue_limit=len(partners))
         amount = min(AMOUNT_MICROS_MAX, BALANCE_MICROS_MAX // partners_wanted)
-        funded = await asyncio.gather(*(queue.post(_funding(each, amount)) for each in partners))
-    assert all(isinstance(posted.outcome, Movement) for posted in funded)
+        await asyncio.gather(
+            *(fund_through(queue, system_clock, each, amount) for each in partners)
+        )
     return SampleData(partners, keys, [f"@{recipient.username}" for recipient in recipients])
 
 
@@ -115,13 +110,3 @@ async def _create_key(transaction: Transaction, partner: Account) -> str:
     )
     issued = await issue_key(transaction, app, "bench", "live", system_clock)
     return issued.secret
-
-
-def _funding(partner: Account, amount: int) -> Posting:
-    return Posting(
-        transfer_id=new_id("tr_", system_clock),
-        kind="funding",
-        debit_account_id=SYSTEM_ACCOUNT_ID,
-        credit_identifier=f"@{partner.username}",
-        amount=amount,
-    )

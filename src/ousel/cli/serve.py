@@ -1,4 +1,4 @@
-"""`ousel serve` and `migrate`."""
+"""`ousel serve`."""
 
 import asyncio
 import sys
@@ -7,16 +7,14 @@ from typing import Annotated, Any, Final
 import typer
 
 from ousel.cli.console import DatabaseOption, JsonOption, show
-from ousel.cli.databases import check_clock, settings
+from ousel.cli.databases import settings
 from ousel.cli.server import (
     address_at,
     bind_socket,
     claim_database_mode,
-    prepare_database,
+    prepare_to_serve,
     serve_until_stopped,
 )
-from ousel.database import schema
-from ousel.database.addresses import open_database
 from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX
 from ousel.observation.logs import log_to_standard_error
 
@@ -58,7 +56,7 @@ def serve(  # noqa: PLR0913 - one for each option
         changes["admin_port"] = admin_port
     server_settings = settings(database, port, **changes)
     log_to_standard_error(server_settings.log_level)
-    asyncio.run(prepare_database(server_settings, port, workers))
+    asyncio.run(prepare_to_serve(server_settings, port, workers))
     with bind_socket(host, port) as listener:
         asyncio.run(claim_database_mode(server_settings))
         if as_json or sys.stdout.isatty():  # otherwise the record would end up in the log
@@ -70,33 +68,3 @@ def serve(  # noqa: PLR0913 - one for each option
             record = {"mode": mode, "listening": address_at(host, port), **addresses}
             show(record | {"workers": workers}, as_json=as_json)
         serve_until_stopped(server_settings, listener, workers)
-
-
-def migrate(
-    database: DatabaseOption = None,
-    *,
-    distribute: Annotated[
-        bool,
-        typer.Option("--distribute", help="Also distribute the tables over a Citus cluster."),
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Migrate the database to the current schema."""
-    record: dict[str, Any] = {"schema": schema.SCHEMA_VERSION}
-    tables = asyncio.run(_migrate(settings(database).database_url, distribute=distribute))
-    if distribute or tables:
-        record["tables_distributed"] = len(tables)
-    show(record, as_json=as_json)
-
-
-async def _migrate(url: str, *, distribute: bool) -> list[str]:
-    """Migrate a database; refuse one that belongs to another program (see `schema_version`).
-
-    If the tables are distributed, distribute new ones as well. Return the names of those that were
-    distributed now.
-    """
-    async with open_database(url) as database:
-        await check_clock(database, url)
-        await schema.schema_version(database, url)
-    await schema.migrate(url)
-    return await schema.distribute(url, only_if_distributed=not distribute)
