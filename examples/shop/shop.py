@@ -6,7 +6,7 @@ transfer that is safe to repeat.
 
 Each order is stored in SQLite before its charge is created, and its id is in the idempotency key,
 so there is only one charge that can be paid. If no answer comes, the visitor finds the order in the
-shop and retries. If the charge has expired by then, the shop creates another with a new key.
+shop and retries. If the charge has expired, the shop creates another with a new key.
 """
 
 import asyncio
@@ -206,9 +206,14 @@ async def order(request: Request) -> Response:
     if row is None or row[0] is None:
         return page(request, "No such order", '<p><a href="/">Back to the shop</a></p>', 404)
     charge = await ousel.charges.get(row[0])
-    if charge.status in {"canceled", "expired"}:
+    if charge.status == "canceled":
+        return page(request, "The payment is canceled", '<p><a href="/">Back to the shop</a></p>')
+    if charge.status == "expired":
         return page(
-            request, f"The payment is {charge.status}", '<p><a href="/">Back to the shop</a></p>'
+            request,
+            "The payment has expired",
+            f'<div><form method="post" action="/orders/{order_id}/pay">'
+            '<button>Pay again</button></form></div><p><a href="/">Back to the shop</a></p>',
         )
     try:
         async with asyncio.timeout(WAIT_SECONDS), delivery:

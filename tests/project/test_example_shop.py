@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -158,6 +159,38 @@ async def test_an_order_whose_charge_ended_unpaid_gets_another(shop: ExampleShop
 
         [payable] = (await shop.caller.client.get("/charges?status=created")).json()["data"]
         assert {each.headers["location"] for each in answers} == {payable["checkout_url"]}
+
+
+async def test_a_payer_who_comes_back_too_late_can_pay_again(shop: ExampleShop) -> None:
+    """The checkout page of an expired charge leads to the order, which leads to a new charge."""
+    await shop.browser.post("/cart/notes")
+    first = (await shop.browser.post("/pay")).headers["location"]
+    await shop.expire_charges()
+
+    [charge] = (await shop.caller.client.get("/charges")).json()["data"]
+    back = await shop.browser.get(urlsplit(charge["cancel_url"]).path)
+    late = await shop.browser.get(back.headers["location"])
+    [again] = re.findall(r'action="([^"]+)"><button>Pay again<', late.text)
+    second = (await shop.browser.post(again)).headers["location"]
+
+    [payable] = (await shop.caller.client.get("/charges?status=created")).json()["data"]
+    assert second == payable["checkout_url"] != first
+
+
+async def test_a_canceled_order_is_in_the_cart_again(shop: ExampleShop) -> None:
+    """It cannot be paid again as an order, because the cart would then be paid as well."""
+    await shop.browser.post("/cart/notes")
+    await shop.browser.post("/pay")
+    [charge] = (await shop.caller.client.get("/charges")).json()["data"]
+    path = urlsplit(charge["cancel_url"]).path
+
+    await shop.browser.get(path)
+    back = await shop.browser.get(path)
+    order = await shop.browser.get(back.headers["location"])
+
+    assert "Pay 12.50 OUSD" in (await shop.browser.get("/")).text
+    assert "The payment is canceled" in order.text
+    assert "Pay again" not in order.text
 
 
 async def test_a_button_that_is_pressed_twice_leads_to_one_checkout(shop: ExampleShop) -> None:
