@@ -53,6 +53,15 @@ class SizeResult(msgspec.Struct, frozen=True):
     disk_bytes: int = 0
 
 
+class GrowthReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The results at all sizes, and of which code they are."""
+
+    measured_at: str
+    commit: str
+    remark: str = ""  # what else a reader of the figures must know
+    sizes: list[SizeResult]
+
+
 def measure_growth(
     postgres: Postgres, folder: Path, seconds: float, entries_max: int
 ) -> Iterator[SizeResult]:

@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
-from bench import headline, tables, targets
-from bench.growth import SizeResult
-from bench.results import Report
+from bench import headline, mixed, tables, targets
+from bench.growth import GrowthReport, SizeResult
+from bench.results import Report, checked_out_commit, utc_time
 
 ROOT: Final = Path(__file__).parents[1]
 REPORT: Final = ROOT / "bench" / "published.json"
@@ -26,9 +26,10 @@ MIXED_INTRODUCTION: Final = """
 
 Transfers come at 70 % of the highest rate that was measured a moment before, over 64 connections.
 At the same time, each kind of read comes a hundred times a second, over 8 connections of its own.
-The times are in milliseconds. A p99 depends on few reads. Where the p99 of
-reads alone is longer than that during transfers, something else disturbed these reads, and we do
-not know what.
+The times are in milliseconds: medians of {{ mixed_rounds }} rounds of {{ mixed_seconds }} s, except
+“longest”, which is the longest of all rounds. Few reads decide a p99: of the 500 reads in 5 s, only
+five take longer. Where the p99 of reads alone is longer than that during transfers, something else
+disturbed these reads, and we do not know what.
 """
 PAGES_INTRODUCTION: Final = """
 ## Pages
@@ -48,14 +49,15 @@ def publish(report: Report) -> None:
 
 def publish_growth(sizes: list[SizeResult]) -> None:
     """Store the results of growth, and update the page."""
-    GROWTH.write_bytes(msgspec.json.format(msgspec.json.encode(sizes)) + b"\n")
+    report = GrowthReport(measured_at=utc_time(), commit=checked_out_commit(), sizes=sizes)
+    GROWTH.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     PAGE.write_text(page())
 
 
 def page() -> str:
     """Return the performance page, generated from the stored results."""
     report = msgspec.json.decode(REPORT.read_bytes(), type=Report)
-    sizes = msgspec.json.decode(GROWTH.read_bytes(), type=list[SizeResult])
+    growth = msgspec.json.decode(GROWTH.read_bytes(), type=GrowthReport)
     words = {
         "figures": headline.table(report),
         "mixed": _section(MIXED_INTRODUCTION, tables.MIXED_HEADINGS, tables.mixed_rows(report)),
@@ -67,11 +69,18 @@ def page() -> str:
         ),
         "unmeasured": _unmeasured(report),
         "growth": tables.markdown(
-            *tables.filled_columns(tables.GROWTH_HEADINGS, tables.growth_rows(sizes))
+            *tables.filled_columns(tables.GROWTH_HEADINGS, tables.growth_rows(growth.sizes))
         ),
+        "growth_measured_at": growth.measured_at,
+        "growth_commit": growth.commit,
+        "growth_remark": growth.remark,
         "measured_at": report.measured_at,
+        "commit": report.commit,
+        "remark": report.remark,
         "seconds": f"{report.seconds:g}",
         "rounds": str(report.rounds),
+        "mixed_seconds": f"{report.seconds * mixed.WINDOW_FACTOR:g}",
+        "mixed_rounds": str(min(report.rounds, mixed.ROUNDS_MAX)),
         "cores": str(report.cores),
         "processor": report.processor,
         "python": report.python,

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from bench.cases import BenchEnvironment, Sample
 from bench.mixed import MixedResult
 from bench.pages import PageResult
 from bench.targets import BASELINE, Samples, Target, rate
+
+UNKNOWN_COMMIT: Final = "unknown"  # outside of a clone
 
 _MICROS: Final = 1_000_000
 _MILLIS: Final = 1_000
@@ -39,6 +42,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The results of a run, and the machine it ran on."""
 
     measured_at: str
+    commit: str
+    remark: str = ""  # what else a reader of the figures must know
     seconds: float
     rounds: int
     processor: str
@@ -70,7 +75,8 @@ def make_report(environment: BenchEnvironment, measured: Measurements) -> Report
         (name for name in medians if name.startswith(BASELINE)), key=lambda name: medians[name]
     )
     return Report(
-        measured_at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        measured_at=utc_time(),
+        commit=checked_out_commit(),
         seconds=measured.seconds,
         rounds=measured.rounds,
         processor=_processor(),
@@ -87,6 +93,23 @@ def make_report(environment: BenchEnvironment, measured: Measurements) -> Report
         pages=measured.pages,
         mixed=measured.mixed,
     )
+
+
+def utc_time() -> str:
+    """Return the time of now, as the page shows it."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+
+
+def checked_out_commit() -> str:
+    """Return the commit whose code runs, with `-dirty` after it if files have been changed."""
+    command = ["git", "describe", "--always", "--dirty"]
+    try:
+        described = subprocess.run(  # noqa: S603 - constants
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return UNKNOWN_COMMIT
+    return described.stdout.strip()
 
 
 def write(report: Report, folder: Path) -> Path:

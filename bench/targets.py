@@ -57,7 +57,7 @@ _FAST_FLUSH: Final = (
     "On a disk that flushes in less than 0.1 ms, nearly all of the time is CPU time."
 )
 _NOTHING_SHARED: Final = (
-    "A transfer that comes alone pays for all that a batch shares: tasks, statements and commit."
+    "A transfer that comes alone has the cost of a whole batch: tasks, statements and commit."
 )
 _SHORT_READS: Final = (
     "Without transfers, a read usually takes 0.5 to 2 ms. During transfers, it waits for the batch"

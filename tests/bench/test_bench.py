@@ -47,6 +47,7 @@ def test_a_short_run_measures_what_it_is_asked_for() -> None:
     newest = max((ROOT / ".build" / "bench").glob("results-*.json"))
     report = msgspec.json.decode(newest.read_bytes())
     results = report["results"]
+    assert report["commit"]
     assert {result["name"] for result in results} == CASES
     assert all(result["rate"] > 0 for result in results)
     assert {page["engine"] for page in report["pages"]} == {"postgresql", "sqlite"}

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from bench import headline, publishing, tables, targets
 from bench.cases import Sample
+from bench.growth import GrowthReport, SizeResult
 from bench.mixed import MixedResult
 from bench.pages import PageResult
-from bench.results import Report
+from bench.results import UNKNOWN_COMMIT, Report, checked_out_commit
 from bench.targets import Target
 from ousel.workload.load import LoadResult
 
@@ -29,6 +31,33 @@ def test_the_chart_is_made_from_what_was_measured(tmp_path: Path) -> None:
 def test_no_word_of_the_page_is_left_to_fill_in() -> None:
     """Whatever the template asks for is there."""
     assert "{{" not in publishing.page()
+
+
+def test_the_page_says_when_and_at_which_commit_each_table_was_measured() -> None:
+    """The cases and the growing ledgers come from two runs, so both are dated."""
+    report = msgspec.json.decode(publishing.REPORT.read_bytes(), type=Report)
+    growth = msgspec.json.decode(publishing.GROWTH.read_bytes(), type=GrowthReport)
+
+    for each in (report, growth):
+        assert each.commit
+        assert f"{each.measured_at}, at commit {each.commit}" in publishing.page()
+        assert each.remark in publishing.page()
+
+
+def test_a_published_run_names_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are stored with the commit of the clone, or as of an unknown one."""
+    monkeypatch.setattr(publishing, "GROWTH", tmp_path / "growth.json")
+    monkeypatch.setattr(publishing, "PAGE", tmp_path / "page.md")
+    size = SizeResult("sqlite", entries=2, transfers=1, balances=1, pages=1, verified=1)
+
+    publishing.publish_growth([size])
+    monkeypatch.setenv("PATH", str(tmp_path))  # without git
+
+    stored = msgspec.json.decode(publishing.GROWTH.read_bytes(), type=GrowthReport)
+    assert stored.sizes == [size]
+    assert stored.measured_at in publishing.PAGE.read_text()
+    assert stored.commit
+    assert checked_out_commit() == UNKNOWN_COMMIT
 
 
 def test_a_target_is_met_at_its_bound() -> None:
