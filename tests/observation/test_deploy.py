@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ DASHBOARD = ROOT / "deploy" / "grafana" / "ousel.json"
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
 MONITORING = ROOT / "docs" / "operating" / "monitor.md"
 MADE_BY_PROMETHEUS = {"up"}  # of every target, whatever it says itself
+MINUTE_SECONDS = 60
 INTERVALS = {"$__rate_interval": "5m"}
 
 
@@ -105,6 +107,29 @@ def test_the_document_says_what_to_do_about_every_alert() -> None:
     table = MONITORING.read_text().partition("## When something is wrong")[2]
 
     assert set(re.findall(r"`(Ousel\w+)`", table)) == {rule["alert"] for rule in alert_rules()}
+
+
+@pytest.mark.parametrize("rule", alert_rules(), ids=lambda rule: rule["alert"])
+def test_the_document_says_when_an_alert_is_raised(rule: dict[str, Any]) -> None:
+    """The rows of an alert name the bound of its rule, and for how long it must be exceeded."""
+    pattern = rf"^\| .*`{rule['alert']}`.*$"
+    rows = "\n".join(re.findall(pattern, MONITORING.read_text(), re.MULTILINE))
+
+    assert [text for text in _conditions(rule) if text not in rows] == []
+
+
+def _conditions(rule: dict[str, Any]) -> Iterator[str]:
+    """Yield the conditions of a rule in the words of the document."""
+    query = rule["expr"]
+    bound = float(re.findall(r"[=>] ([\d.]+)", query)[0])
+    if " / " in query:
+        yield f"more than {bound * 100:g} %"
+    elif bound >= MINUTE_SECONDS:
+        yield f"more than {bound / MINUTE_SECONDS:g} minutes"
+    elif bound:
+        yield f"more than {bound:g} "
+    if "for" in rule:
+        yield f"for {rule['for'].removesuffix('m')} minute"
 
 
 def _selected(query: str) -> set[str]:

