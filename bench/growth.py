@@ -6,7 +6,7 @@ so `ousel verify` accepts it.
 
 import asyncio
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -21,6 +21,7 @@ from ousel.database.addresses import is_postgres, open_database, sqlite_path
 from ousel.kernel.clock import system_clock
 from ousel.ledger import journal
 from ousel.ledger.rules import Account, Entry, entry_hash
+from ousel.sealed_log.keys import new_key, write_key
 from ousel.workload import plans, sample_data
 from ousel.workload.processes import Server, ousel_server, run_load_process
 
@@ -30,6 +31,7 @@ SIZES: Final = (10_000, 1_000_000, 10_000_000, 30_000_000, 100_000_000)
 ENTRIES_AT_ONCE_MAX: Final = 5_000_000  # in one transaction
 CONNECTIONS: Final = 64
 ROUNDS: Final = 3
+PORTAL_URL: Final = "http://127.0.0.1:8000"  # names the sealed log, whatever the server's port
 
 _INSERT_ENTRY: Final = (
     f"INSERT INTO entries ({', '.join(journal.ENTRIES.names)})"  # noqa: S608 - constants
@@ -68,23 +70,32 @@ def measure_growth(
     """Let a ledger grow on each engine to this size, and yield the results at each size."""
     sizes = [*(size for size in SIZES if size < entries_max), entries_max]
     file = folder / "growth.db"
-    for leftover in folder.glob("growth.db*"):
+    for leftover in folder.glob("growth*"):
         leftover.unlink()
     for engine, url in (
         ("sqlite", f"sqlite:///{file}"),
         ("postgresql", postgres.fresh_database("growth")),
     ):
+        log_key = folder / f"growth-{engine}.log-key"
+        write_key(log_key, new_key("ousel/log"))
+        settings = {"OUSEL_LOG_KEY_FILE": str(log_key), "OUSEL_PORTAL_URL": PORTAL_URL}
         data = sample_data.create_sample_data(url, PARTNERS, RECIPIENTS)
         history = History(url)
         for entries in sizes:
             asyncio.run(history.grow(entries))
-            result = _measure(engine, url, data, seconds)
+            result = _measure(engine, url, data, seconds, settings)
             used = file.stat().st_size if engine == "sqlite" else postgres.size("growth")
             yield msgspec.structs.replace(result, disk_bytes=used)
 
 
-def _measure(engine: str, url: str, data: sample_data.SampleData, seconds: float) -> SizeResult:
-    with ousel_server(url) as server:
+def _measure(
+    engine: str,
+    url: str,
+    data: sample_data.SampleData,
+    seconds: float,
+    settings: Mapping[str, str],
+) -> SizeResult:
+    with ousel_server(url, workers=1, **settings) as server:
         rounds = [_rates(server, data, seconds) for _ in range(ROUNDS)]
     transfers, balances, pages = map(median, zip(*rounds, strict=True))
     with ThreadPoolExecutor(1) as pool:

