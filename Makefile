@@ -41,7 +41,7 @@ types: .venv/bench
 
 # Measuring coverage slows every test, so only the tests of these modules measure it.
 whole: .venv/bench
-	$(BIN)/pytest $(PURE) $(addprefix --cov=ousel.,$(WHOLE)) --cov-report=term-missing --cov-fail-under=100
+	$(BIN)/pytest -m "not slow" $(PURE) $(addprefix --cov=ousel.,$(WHOLE)) --cov-report=term-missing --cov-fail-under=100
 PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py charge_rules.py)
 WHOLE := kernel.money kernel.ids kernel.account_numbers ledger.rules
 

@@ -19,7 +19,9 @@ from tests.support.problems import assert_problem
 from tests.support.raw_sql import RawSql
 
 ONE = Statement("one", "SELECT 1")
-END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'"
+END_CONNECTIONS = """
+    SELECT pg_terminate_backend(pid, 240000) FROM pg_stat_activity WHERE usename = '{role}'
+"""
 REFUSALS = {
     "the role may not log in": ("ALTER ROLE {role} NOLOGIN", "ALTER ROLE {role} LOGIN"),
     "the role has too many connections": (
@@ -46,7 +48,7 @@ class RestrictedDatabase:
         """Run a statement as the server's owner, and end all connections of the role."""
         for statement in (sql, END_CONNECTIONS):
             await self._owner_sql.run(statement.format(**self._names))
-        await asyncio.sleep(0.05)  # until the connections have heard of it
+        await asyncio.sleep(0.05)  # until this process has heard of it; the server's have ended
 
 
 @pytest.fixture

@@ -156,7 +156,9 @@ def test_an_sqlite_file_is_migrated_when_the_new_version_starts(
 def test_no_migration_goes_back() -> None:
     """Migrations cannot be reverted by mistake."""
     versions = ROOT / "src" / "ousel" / "database" / "migrations" / "versions"
-    for migration in versions.glob("[0-9]*.py"):
+    migrations = list(versions.glob("[0-9]*.py"))
+    assert len(migrations) == int(SCHEMA_VERSION)
+    for migration in migrations:
         text = migration.read_text()
         assert "def upgrade" in text
         assert "def downgrade" not in text

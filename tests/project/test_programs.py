@@ -1,7 +1,7 @@
 """What the machine lacks is said at the start of a run, and no test fails for it."""
 
-import inspect
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,8 @@ def failing_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     apt.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     # What fails here must not be remembered for other tests.
-    monkeypatch.setattr(programs, "_install", inspect.unwrap(programs._install))  # noqa: SLF001
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(
         programs,
         "NEEDED",
@@ -27,27 +28,49 @@ def failing_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return asked
 
 
-@pytest.mark.parametrize("user", [0, 1000])
-def test_one_line_names_what_is_missing(
-    failing_apt: Path, monkeypatch: pytest.MonkeyPatch, user: int
-) -> None:
-    """Root tries to install it first, and an ordinary user does not."""
-    monkeypatch.setattr(os, "geteuid", lambda: user)
+def test_one_line_names_what_is_missing(failing_apt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ordinary user installs nothing."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
-    [line] = programs.report_missing_programs(install=True)
+    [line] = programs.report_missing_programs()
 
     assert line.startswith("skipped: tests of the browser, the commands in documents, ")
     assert "apt-get install chromium-headless-shell libatomic1 curl" in line
-    assert failing_apt.exists() == (user == 0)
+    assert programs.start_installing() is None
     with pytest.raises(pytest.skip.Exception, match="curl is not installed"):
         programs.program("curl")
+    assert not failing_apt.exists()
 
 
-def test_quick_tests_install_nothing(failing_apt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What root would install for slow tests is not missing for quick ones."""
+def test_root_tries_once_to_install_the_rest(
+    failing_apt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All packages at once; then each alone, in case that one of the names is unknown."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
-    [line] = programs.report_missing_programs(install=False)
-
+    [line] = programs.report_missing_programs()
     assert "chromium" not in line
+    assert "faketime" not in line
     assert not failing_apt.exists()
+    for package in programs.INSTALLED_BY_ROOT:
+        with pytest.raises(pytest.skip.Exception, match=f"{package} is not installed"):
+            programs.program(package)
+
+    asked = failing_apt.read_text().splitlines()
+    assert asked[0].endswith(" update")
+    assert " ".join((*programs.INSTALLED_BY_ROOT, *programs.FONTS)) in asked[1]
+    assert len(asked) == 2 + len(programs.INSTALLED_BY_ROOT) + len(programs.OTHER_NAMES)
+
+
+def test_another_process_installs_beside_the_first_tests(
+    failing_apt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks apt only if root has started it."""
+    is_root = os.geteuid() == 0
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    process = programs.start_installing()
+
+    assert process is not None
+    assert process.wait() == 0
+    assert failing_apt.exists() is is_root

@@ -53,7 +53,7 @@ def test_a_killed_run_leaves_nothing_behind(number: signal.Signals) -> None:
         shared_memory = {path for pid in started for path in _shared_memory(pid)}
         run.send_signal(number)
 
-    wait_until(lambda: not folder.exists(), 60)
+    wait_until(lambda: not folder.exists())
     assert folder.parent == Path(tempfile.gettempdir())
     for program in ("sleep 600", "ousel serve", "postgres -D"):
         assert any(program in command for command in started.values())

@@ -12,6 +12,7 @@ import pytest
 from tests.faults.sizes import sized
 from tests.simulation.planted_bugs import PLANTED_BUGS, PlantedBug
 from tests.simulation.world import simulate
+from tests.support.figures import Figure
 
 pytestmark = pytest.mark.slow
 
@@ -59,9 +60,14 @@ def test_no_seed_breaks_a_rule() -> None:
 
 
 @pytest.mark.parametrize("bug", PLANTED_BUGS.values(), ids=PLANTED_BUGS.keys())
-def test_planted_bug_is_found(bug: PlantedBug) -> None:
-    """Each planted bug breaks a rule within a thousand seeds; a seed that finds it comes first."""
-    seeds = [bug.first_seed, *range(1, SEARCHED_SEEDS_MAX)]
-    assert any(simulate(seed, *bug.patches()).violation is not None for seed in seeds), (
-        bug.rule_broken
-    )
+def test_planted_bug_is_found(bug: PlantedBug, figure: Figure) -> None:
+    """Each planted bug breaks a rule within a thousand seeds; a seed that finds it comes first.
+
+    Another Python may need another seed, so it is no error, but it costs time.
+    """
+    seeds = (bug.first_seed, *range(1, SEARCHED_SEEDS_MAX))
+    finders = (seed for seed in seeds if simulate(seed, *bug.patches()).violation is not None)
+    found_by = next(finders, None)
+    assert found_by is not None, bug.rule_broken
+    if found_by != bug.first_seed:
+        figure(f"simulation: change first_seed of the bug '{bug.rule_broken}' to {found_by}")

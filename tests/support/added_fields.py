@@ -1,5 +1,6 @@
 """A proxy that adds a field to every object in every answer, as a later version of Ousel may."""
 
+from asyncio import StreamReader
 from decimal import Decimal
 from typing import Any, Final
 
@@ -23,8 +24,8 @@ class FieldAddingProxy(FaultProxy):
         self.added = 0
 
     @override
-    async def _answer(self, request: bytes, upstream: Wire) -> bytes:
-        answer = await super()._answer(request, upstream)
+    async def _answer(self, request: bytes, client: StreamReader, upstream: Wire) -> bytes:
+        answer = await super()._answer(request, client, upstream)
         head, _, body = answer.partition(b"\r\n\r\n")
         if not body.startswith(b"{"):
             return answer

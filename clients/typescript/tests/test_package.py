@@ -94,8 +94,8 @@ def _program_of_examples() -> str:
 
 
 def compile_in(folder: Path, *options: str) -> None:
-    """Compile, or fail with what the compiler says."""
-    done = node.run("tsc", *options, folder=folder)
+    """Compile, or fail with what the compiler says; its own library needs no check."""
+    done = node.run("tsc", "--skipDefaultLibCheck", *options, folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
