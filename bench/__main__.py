@@ -17,7 +17,7 @@ from ousel.workload.processes import MeasurementFailed
 
 FOLDER: Final = Path(".build/bench")
 SECONDS: Final = 1.0
-QUICK_SECONDS: Final = 0.1
+QUICK_SECONDS: Final = 0.02
 ROUNDS: Final = 7
 
 _console = Console(stderr=True)

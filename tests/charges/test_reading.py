@@ -254,6 +254,7 @@ async def test_a_paid_charge_names_the_payer(server: Server, shop: Shop) -> None
     }
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("query", "code", "param"),
     [

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import httpx2
@@ -18,14 +17,13 @@ import pytest
 from ousel.cli import demo as demo_command
 from ousel.kernel.settings import Settings
 from tests.cli.commands import OUSEL, assert_fails, ousel
+from tests.cli.demos import stop_demo, wait_until_free
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.ports import free_port
 from tests.support.programs import program
 from tests.support.signals import signals_for_children
-from tests.support.waiting import wait_until
 
 START_SECONDS_MAX = 240
-STOP_SECONDS = 60
 
 
 class Demo(msgspec.Struct, frozen=True):
@@ -83,8 +81,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     try:
         yield Demo(origin, shop_url, _printed_until_ready(process, f"{origin}/readyz", shop_url))
     finally:
-        _stop(process, signal.SIGINT)
-    _wait_until_free(port, shop_port)
+        stop_demo(process, signal.SIGINT, port, shop_port)
     assert list(folder.iterdir()) == []
 
 
@@ -173,8 +170,7 @@ def test_an_order_that_is_not_there_cannot_be_canceled(browser: httpx2.Client) -
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("usual_signals")
-@pytest.mark.parametrize("served", [True, False], ids=["terminated", "terminated while it starts"])
-def test_stopping_a_demo_stops_its_shop(tmp_path: Path, *, served: bool) -> None:
+def test_a_demo_that_is_terminated_while_it_starts_stops_its_shop(tmp_path: Path) -> None:
     """Nothing of it is left: before long neither port answers, and its database is gone."""
     ports = free_port(), free_port()
     process = subprocess.Popen(
@@ -183,27 +179,14 @@ def test_stopping_a_demo_stops_its_shop(tmp_path: Path, *, served: bool) -> None
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
-    shop_url = f"http://127.0.0.1:{ports[1]}"
-    if served:
-        _printed_until_ready(process, f"http://127.0.0.1:{ports[0]}/readyz", shop_url)
-    else:
-        assert process.stdout is not None
-        process.stdout.readline()  # the welcome: the shop has been started, the server not yet
+    assert process.stdout is not None
     try:
-        _stop(process, signal.SIGTERM)
+        process.stdout.readline()  # the welcome: the shop has been started, the server not yet
+        stop_demo(process, signal.SIGTERM, *ports)
     finally:
         process.kill()
 
-    _wait_until_free(*ports)
     assert list(tmp_path.iterdir()) == []
-
-
-def _stop(process: "subprocess.Popen[bytes]", stop: signal.Signals) -> None:
-    """Send the signal until the process ends: it may arrive where Python ignores exceptions."""
-    while process.poll() is None:
-        process.send_signal(stop)
-        with suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=STOP_SECONDS)
 
 
 @pytest.mark.slow
@@ -222,16 +205,7 @@ def test_killing_a_demo_stops_its_shop(tmp_path: Path) -> None:
         finally:
             process.kill()
 
-    _wait_until_free(*ports)
-
-
-def _wait_until_free(*ports: int) -> None:
-    wait_until(lambda: not any(map(_is_taken, ports)))
-
-
-def _is_taken(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+    wait_until_free(*ports)
 
 
 def test_a_port_in_use_is_reported_with_the_option_to_choose_another() -> None:

@@ -15,7 +15,14 @@ import pytest
 
 from ousel.cli.scrapes import Interval, Labels, Scrape, quantile_of
 from ousel.cli.top import frame_of
-from tests.cli.commands import OUSEL, Operator, assert_fails, ousel, ousel_process
+from tests.cli.commands import (
+    OUSEL,
+    PROCESS_SECONDS_MAX,
+    Operator,
+    assert_fails,
+    ousel,
+    ousel_process,
+)
 from tests.support.engines import Engines
 from tests.support.ports import free_port
 from tests.support.server import Server
@@ -92,7 +99,7 @@ def test_it_updates_until_it_is_interrupted(watched: tuple[Operator, str]) -> No
             while shown.count(b"requests/s") < 4:
                 shown += os.read(ours, 65536)
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=20)
+            _, errors = process.communicate(timeout=PROCESS_SECONDS_MAX)
         finally:
             process.kill()
     os.close(ours)

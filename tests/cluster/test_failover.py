@@ -26,7 +26,7 @@ SEED = int(os.environ.get("OUSEL_CLUSTER_SEED") or random.SystemRandom().randran
 TRANSFERS_BETWEEN = 100 if FULL else 10
 GROUPS = 4 if FULL else 2
 # Most of the time goes by while Patroni waits for a silent leader, so a few requests are enough.
-PAUSE_SECONDS_MAX = 0.1 if FULL else 0.5
+PAUSE_SECONDS_MAX = 0.1 if FULL else 1.0
 ANSWER_SECONDS_MAX = 20.0 if FULL else 240.0  # a slow machine is not a defect
 ON_THE_WAY_SECONDS = 1.0
 WITHOUT_FOLLOWERS_SECONDS = 15.0

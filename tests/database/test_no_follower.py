@@ -8,6 +8,7 @@ import pytest
 
 from ousel.database import postgres as engine
 from ousel.database import suspension
+from ousel.database.port import Transaction
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
@@ -49,7 +50,7 @@ async def database(
 ) -> AsyncIterator[PostgresDatabase]:
     """The database, empty and opened with short timeouts; no follower is needed in the end.
 
-    They are long enough for a busy machine to open all connections and begin all commits.
+    They are long enough for a busy machine to begin all commits.
     """
     monkeypatch.setattr(engine, "COMMIT_TIMEOUT_SECONDS", 3.0)
     monkeypatch.setattr(suspension, "PROBE_SECONDS_MAX", 0.5)
@@ -78,6 +79,18 @@ async def lose_followers(server: PostgresServer, url: str) -> None:
     await until_async(hangs)
 
 
+async def open_write_connections(database: PostgresDatabase) -> None:
+    """Open all connections for writes, so that later as many commits can begin at once."""
+    all_open = asyncio.Barrier(engine.WRITE_CONNECTIONS_MAX)
+
+    async def meet(_: Transaction) -> None:
+        await all_open.wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(engine.WRITE_CONNECTIONS_MAX):
+            tasks.create_task(database.write(meet))
+
+
 async def write_row(database: PostgresDatabase, name: str) -> str:
     """Add a row, and return the refusal's code or nothing."""
     try:
@@ -91,6 +104,7 @@ async def test_reads_continue_while_commits_hang(
     server: PostgresServer, database: PostgresDatabase, server_url: str
 ) -> None:
     """Writes are refused unwritten; the server has at most ten backends, one of them a probe."""
+    await open_write_connections(database)
     await lose_followers(server, server_url)
     names = [f"row {number:02d}" for number in range(WRITERS)]
     writes = asyncio.gather(*(write_row(database, name) for name in names))

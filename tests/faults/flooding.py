@@ -1,4 +1,7 @@
-"""Floods a server, from a process of its own: its arguments are kind, port, key and path."""
+"""Floods a server, from a process of its own: its arguments are kind, port, key and path.
+
+It prints a line when each of its connections has sent a request.
+"""
 
 import asyncio
 import contextlib
@@ -6,6 +9,7 @@ import sys
 
 CONNECTIONS = {"headers": 8, "chunks": 8, "searches": 32, "waits": 500}
 PAUSE_SECONDS = 0.05
+BEGUN = "begun\n"
 
 HEADERS = b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"a:\r\n" * 15_500 + b"\r\n"
 CHUNKS = (
@@ -17,18 +21,25 @@ GET = "GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nPrefer: 
 
 
 async def flood(kind: str, port: int, key: str, path: str) -> None:
-    """Send requests on many connections, and hang up soon after each of them."""
+    """Send requests on many connections, hang up soon after each of them, and never stop."""
     request = {"headers": HEADERS, "chunks": CHUNKS}.get(
         kind, GET.format(path=path, key=key).encode()
     )
-    await asyncio.gather(*(_repeat(port, request) for _ in range(CONNECTIONS[kind])))
+    connections = [asyncio.Event() for _ in range(CONNECTIONS[kind])]
+    async with asyncio.TaskGroup() as tasks:
+        for has_sent in connections:
+            tasks.create_task(_repeat(port, request, has_sent))
+        for has_sent in connections:
+            await has_sent.wait()
+        print(BEGUN, end="", flush=True)
 
 
-async def _repeat(port: int, request: bytes) -> None:
+async def _repeat(port: int, request: bytes, has_sent: asyncio.Event) -> None:
     while True:
         with contextlib.suppress(OSError, TimeoutError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(request)
+            has_sent.set()
             async with asyncio.timeout(PAUSE_SECONDS):
                 await reader.read(1)
             writer.close()

@@ -20,6 +20,7 @@ from ousel.kernel.ids import handle_of
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import KeyCheck
 from ousel.transfers.posting import transfer_posting
+from tests.faults.flooding import BEGUN
 from tests.faults.sizes import sized
 from tests.support.accounts import partner
 from tests.support.engines import ENGINES, Engine
@@ -89,13 +90,15 @@ async def _prepare(seeded: SeededDatabase, entries: int) -> tuple[str, str]:
 @contextmanager
 def _flooding(kind: str, port: int, key: str, path: str) -> Iterator[None]:
     command = [sys.executable, "-m", "tests.faults.flooding", kind, str(port), key, path]
-    process = subprocess.Popen(command)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
     try:
-        time.sleep(0.7)  # until the flood has begun
+        assert process.stdout.readline() == BEGUN
         yield
+        assert process.poll() is None, "the flood has ended by itself"
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 async def _percentiles(client: httpx2.AsyncClient) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 
 from ousel.database.port import Database
+from ousel.kernel.settings import DEADLINE_SECONDS_MAX
 from tests.faults.paced import PacedPlan, PacedTally
 from tests.faults.sizes import FULL, sized
 from tests.support.accounts import verify
@@ -97,16 +99,19 @@ async def test_one_locked_row_delays_nobody_else(
         await holder.run("BEGIN")
         await holder.run(LOCK)
         body = {"to": "@ada", "amount": 1}
+        sent_at = time.monotonic()
         blocked = asyncio.create_task(client.post("/transfers", json=body, timeout=None))
         tally = await send_at_rate(seeded, server, "others", LOCKED_SECONDS)
         still_waits = not blocked.done()
+        seconds = time.monotonic() - sent_at
         await holder.run("COMMIT")
         answer = await blocked
 
     assert tally.failed == 0
     assert tally.acknowledged == int(RATE * LOCKED_SECONDS)
-    assert still_waits != FULL, "in full, the row is locked for longer than the deadline"
-    assert answer.status_code == (503 if FULL else 201), answer.text
+    assert not (FULL and still_waits), "in full, the row is locked for longer than the deadline"
+    assert still_waits or seconds >= DEADLINE_SECONDS_MAX  # unless the machine has stalled so long
+    assert answer.status_code == (201 if still_waits else 503), answer.text
     # On a machine that is busy with other things, everything is slow, locked or not.
     assert not FULL or tally.p99_seconds < max(P99_SECONDS_MAX, 3 * calm.p99_seconds)
     await verify(database)

@@ -61,6 +61,7 @@ UNEVEN = """[...document.querySelectorAll(".columns")].flatMap((columns) => {
   return boxes.slice(1).filter((box, index) =>
     box.top === boxes[index].top && Math.abs(box.bottom - boxes[index].bottom) > 1);
 }).length"""
+LAYOUT = f"[{OVERFLOW}, {STICKING_OUT}, {UNEVEN}]"
 UNFOLD = "for (const each of document.querySelectorAll('details')) each.open = true"
 ASSET = re.compile(r'(?:src|href)="(/assets/[^"]+)"')
 SCRIPT = re.compile(r'(<script src="[^"]+)')
@@ -132,11 +133,11 @@ class PageWindow:
             report.violations += [f"{scheme}: {each}" for each in violations_in(found)]
         for width in WIDTHS:
             self.page.set_viewport_size({"width": width, "height": 800})
-            if self.page.evaluate(OVERFLOW) > 0:
+            overflow, sticking_out, uneven = self.page.evaluate(LAYOUT)
+            if overflow > 0:
                 report.too_wide_at.append(width)
-            found = self.page.evaluate(STICKING_OUT)
-            report.sticking_out += [f"at {width}: {each}" for each in found]
-            if self.page.evaluate(UNEVEN):
+            report.sticking_out += [f"at {width}: {each}" for each in sticking_out]
+            if uneven:
                 report.uneven_at.append(width)
         self._schemes.reverse()  # the next page begins with the scheme that the window has
         return report

@@ -1,17 +1,20 @@
 """The demo, clicked through as its welcome says: buy a book, connect, pay the supplier."""
 
+import os
 import re
+import signal
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.cli.commands import OUSEL
+from tests.cli.demos import stop_demo
 from tests.support.browser import WAIT_MILLISECONDS, axe_violations, fill_in_sign_in
 from tests.support.ports import free_port
 from tests.support.server import wait_for_http
+from tests.support.signals import signals_for_children
 
 pytestmark = pytest.mark.slow
 
@@ -20,19 +23,27 @@ START_SECONDS_MAX = 240.0
 
 
 @pytest.fixture(scope="module")
-def shop_url() -> Iterator[str]:
-    """The address of the shop of a running demo."""
+def shop_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the shop of a running demo.
+
+    When it is terminated in the end, nothing of it is left, though browsers were connected.
+    """
+    folder = tmp_path_factory.mktemp("demo")
     port, shop_port = free_port(), free_port()
-    ousel = str(Path(sys.executable).parent / "ousel")
-    command = [ousel, "demo", "--port", str(port), "--shop-port", str(shop_port)]
+    command = [str(OUSEL), "demo", "--port", str(port), "--shop-port", str(shop_port)]
+    environment = os.environ | {"TMPDIR": str(folder)}
     url = f"http://127.0.0.1:{shop_port}"
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as demo:
+    with (
+        signals_for_children(),
+        subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as demo,
+    ):
         try:
             wait_for_http(url, START_SECONDS_MAX)
             wait_for_http(f"http://127.0.0.1:{port}/readyz", START_SECONDS_MAX)
             yield url
         finally:
-            demo.terminate()
+            stop_demo(demo, signal.SIGTERM, port, shop_port)
+    assert list(folder.iterdir()) == []
 
 
 @pytest.fixture

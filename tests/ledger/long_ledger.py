@@ -15,7 +15,7 @@ from ousel.ledger.journal import ACCOUNTS, ENTRIES
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID
 from tests.faults.sizes import sized
 
-PARTNER_ENTRIES: Final = sized(120_000, 1_000_000)
+PARTNER_ENTRIES: Final = sized(30_000, 1_000_000)
 PEOPLE: Final = 100
 BEGIN: Final = 1_767_225_600_000_000
 MICROS_BETWEEN: Final = 1_000

@@ -99,22 +99,31 @@ async def test_it_is_off_unless_it_is_asked_for(
 
 
 def test_a_line_that_cannot_be_written_is_lost_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """If the log cannot be written because the disk is full, the answer is still sent."""
-    with Path("/dev/full").open("w") as full:
+    with (tmp_path / "log").open("w") as file, Path("/dev/full").open("w") as full:
         monkeypatch.setattr(sys, "stderr", full)
-        RequestLog().request_answered(ANSWERED)
+        log = RequestLog()
+        log.request_answered(ANSWERED)
+        os.dup2(file.fileno(), full.fileno())
+        log.request_answered(ANSWERED)
+
+    assert [line["request_id"] for line in _requests((tmp_path / "log").read_text())] == ["req_1"]
 
 
 def test_a_reader_that_stalls_stops_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """If nobody reads the pipe, there are soon more lines than it has room for."""
     reading, writing = os.pipe()
-    with os.fdopen(reading), os.fdopen(writing, "w") as pipe:
+    os.set_blocking(reading, False)
+    with os.fdopen(reading, "rb"), os.fdopen(writing, "w") as pipe:
         monkeypatch.setattr(sys, "stderr", pipe)
         log = RequestLog()
         for _ in range(1_000):
             log.request_answered(ANSWERED)
+        taken = os.read(reading, 1 << 20).decode()
+
+    assert 0 < len(_requests(taken)) < 1_000
 
 
 def _requests(log: str) -> list[dict[str, Any]]:

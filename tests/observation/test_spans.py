@@ -1,6 +1,5 @@
 """Spans are sent to a collector if tracing is on, and do not exist otherwise."""
 
-import queue
 import sys
 import threading
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 from typing_extensions import override
 
 from ousel.database.addresses import open_database
+from ousel.observation import telemetry
 from ousel.observation.spans import SpanRecorder
 from tests.cli.commands import assert_fails, ousel
 from tests.support.accounts import partner, person
@@ -23,9 +23,11 @@ from tests.support.in_process import in_process_client
 from tests.support.ports import free_port
 from tests.support.raw_sql import RawSql
 from tests.support.server import Server
+from tests.support.waiting import until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
+REQUEST, BATCH = "POST /v1/transfers", "posting batch"
 HANGING_SECONDS_MAX = 60.0
 
 
@@ -36,7 +38,12 @@ async def test_a_collector_receives_the_spans(file_url: str) -> None:
         _, app, key = await partner(database, "ada", "5")
         await person(database, "grace")
     with _collector() as (address, received):
-        with Server(file_url, OUSEL_TRACING="true", OTEL_EXPORTER_OTLP_ENDPOINT=address) as running:
+        environment = {
+            "OUSEL_TRACING": "true",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": address,
+            "OTEL_BSP_SCHEDULE_DELAY": "100",
+        }
+        with Server(file_url, **environment) as running:
             async with running.client(key) as client:
                 sent = await client.post(
                     "/transfers",
@@ -44,9 +51,10 @@ async def test_a_collector_receives_the_spans(file_url: str) -> None:
                     headers={"traceparent": f"00-{TRACE}-{PARENT}-01"},
                 )
             assert sent.status_code == 201
+            await until(lambda: {REQUEST, BATCH} <= _names_of_spans(received))
         spans, names = _spans(received)
 
-    (request,) = (span for span in spans if span.name == "POST /v1/transfers")
+    (request,) = (span for span in spans if span.name == REQUEST)
     assert request.trace_id.hex() == TRACE
     assert request.parent_span_id.hex() == PARENT
     assert sent.headers["traceresponse"] == f"00-{TRACE}-{request.span_id.hex()}-01"
@@ -56,7 +64,7 @@ async def test_a_collector_receives_the_spans(file_url: str) -> None:
     assert attributes["http.response.status_code"].int_value == 201
     assert attributes["ousel.app_id"].string_value == app.id
     assert attributes["ousel.request_id"].string_value == sent.headers["X-Request-Id"]
-    (batch,) = (span for span in spans if span.name == "posting batch")
+    (batch,) = (span for span in spans if span.name == BATCH)
     assert {each.key: each.value.int_value for each in batch.attributes} == {"ousel.postings": 1}
     assert batch.trace_id.hex() != TRACE
     assert names == {"ousel"}
@@ -67,7 +75,11 @@ async def test_a_collector_receives_the_spans(file_url: str) -> None:
 async def test_opentelemetrys_own_variables_are_heeded(
     file_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The service's name can be changed, and a server error is marked as an error."""
+    """The service's name can be changed, and a server error is marked as an error.
+
+    The last spans are sent in the end.
+    """
+    monkeypatch.setattr(telemetry, "LAST_SPANS_SECONDS_MAX", HANGING_SECONDS_MAX)
     async with RawSql(file_url) as raw_sql:
         await raw_sql.run("UPDATE alembic_version SET version_num = '0001'")
     with _collector() as (address, received):
@@ -130,7 +142,7 @@ async def test_a_trace_that_is_not_to_be_recorded_is_not(
 
     assert answer.headers["traceresponse"].startswith(f"00-{TRACE}-")
     assert answer.headers["traceresponse"].endswith("-00")
-    assert received.empty()
+    assert received == []
 
 
 def test_without_the_extra_the_start_says_how_to_get_it(tmp_path: Path) -> None:
@@ -144,14 +156,14 @@ def test_without_the_extra_the_start_says_how_to_get_it(tmp_path: Path) -> None:
 
 
 @contextmanager
-def _collector() -> Iterator[tuple[str, "queue.Queue[bytes]"]]:
+def _collector() -> Iterator[tuple[str, list[bytes]]]:
     """Run a collector: a server that takes whatever is posted to it."""
-    received: queue.Queue[bytes] = queue.Queue()
+    received: list[bytes] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             assert self.path == "/v1/traces"
-            received.put(self.rfile.read(int(self.headers["Content-Length"])))
+            received.append(self.rfile.read(int(self.headers["Content-Length"])))
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -170,12 +182,16 @@ def _collector() -> Iterator[tuple[str, "queue.Queue[bytes]"]]:
             thread.join()
 
 
-def _spans(received: "queue.Queue[bytes]") -> tuple[list[Any], set[str]]:
+def _names_of_spans(received: list[bytes]) -> set[str]:
+    return {span.name for span in _spans(received)[0]}
+
+
+def _spans(received: list[bytes]) -> tuple[list[Any], set[str]]:
     """Return all spans, and the names of the services that they are of."""
     spans: list[Any] = []
     names: set[str] = set()
-    while not received.empty():
-        request = ExportTraceServiceRequest.FromString(received.get())
+    for body in received:
+        request = ExportTraceServiceRequest.FromString(body)
         for resource in request.resource_spans:
             names |= {
                 each.value.string_value

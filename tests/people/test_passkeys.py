@@ -59,8 +59,11 @@ async def test_an_account_has_a_limited_number_of_passkeys(keyring: Keyring) -> 
     """Each has its own name; one too many is refused before the browser is asked."""
     for number in range(PASSKEYS_MAX):
         await keyring.add(Authenticator(), f"Key {number}")
-    with pytest.raises(InvalidField, match="already"):
-        await keyring.add(Authenticator())
+    with pytest.raises(InvalidField, match=f"There are already {PASSKEYS_MAX} passkeys"):
+        await keyring.passkeys.creation_options(keyring.owner, HOME)
+
+    names = [each.name for each in (await keyring.settings()).passkeys]
+    assert sorted(names) == sorted(f"Key {number}" for number in range(PASSKEYS_MAX))
 
 
 async def test_passkeys_are_renamed(keyring: Keyring) -> None:

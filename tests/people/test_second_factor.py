@@ -50,6 +50,7 @@ async def test_password_and_code_sign_in(factored: Member) -> None:
         await factored.sign_in.sign_in_with_code(half_open, factored.code(), HOME)
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("zero", ["\u0660", "\uff10"], ids=["Arabic", "full-width"])
 async def test_a_code_may_be_typed_in_the_digits_of_any_script(factored: Member, zero: str) -> None:
     """Some keyboards write other digits than 0 to 9; recovery codes have digits too."""

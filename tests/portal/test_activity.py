@@ -100,6 +100,7 @@ async def test_the_download_has_every_movement_to_the_last_decimal(friends: Visi
     assert [row["entry"] for row in rows_of(answer)] == ["4", "3", "2", "1"]
 
 
+@pytest.mark.one_engine
 async def test_no_cell_of_the_download_is_a_formula(portal: Portal, friends: Visitor) -> None:
     """What others wrote, their names included, stays text in every spreadsheet."""
     for note in FORMULAS:
@@ -112,6 +113,7 @@ async def test_no_cell_of_the_download_is_a_formula(portal: Portal, friends: Vis
     assert not [cell for row in rows for cell in row.values() if cell.startswith(dangerous)]
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("note", "inert"),
     [
@@ -205,6 +207,7 @@ async def test_a_movement_has_its_page(friends: Visitor) -> None:
     assert (await friends.get("/activity/5")).status_code == 404
 
 
+@pytest.mark.one_engine
 async def test_the_list_shortens_a_long_note(portal: Portal, friends: Visitor) -> None:
     """The page of the movement shows the whole note."""
     note = "Lunch " * 50 + "end"

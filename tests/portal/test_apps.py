@@ -58,6 +58,7 @@ async def test_the_default_overlap_is_a_day(
     assert await status(sandbox, old) == 401
 
 
+@pytest.mark.one_engine
 async def test_an_overlap_that_is_not_offered_is_refused(partner: tuple[Visitor, str, str]) -> None:
     """A form that was tampered with rotates nothing."""
     visitor, app, _ = partner
@@ -145,6 +146,7 @@ async def test_an_origin_is_allowed_once_it_is_added(
     assert (await sandbox.call("/me", key, Origin=ELSEWHERE)).status_code == 403
 
 
+@pytest.mark.one_engine
 async def test_an_invalid_value_is_reported_at_its_field(partner: tuple[Visitor, str, str]) -> None:
     """The page comes back with the sentence beside the field, and what was typed in it."""
     visitor, app, _ = partner
@@ -247,6 +249,7 @@ async def test_a_renamed_app_has_its_new_name_everywhere(
     assert (await sandbox.call("/me", key)).json()["app"]["name"] == "Difference Engines"
 
 
+@pytest.mark.one_engine
 async def test_first_steps_are_this_apps_own(partner: tuple[Visitor, str, str]) -> None:
     """The examples carry the client id and the addresses of this very server."""
     visitor, app, _ = partner
@@ -268,6 +271,7 @@ async def test_removing_what_does_not_exist_records_nothing(
     assert "nowhere.example" not in (await visitor.get("/settings/history")).text
 
 
+@pytest.mark.one_engine
 async def test_the_app_page_has_the_promised_buttons(partner: tuple[Visitor, str, str]) -> None:
     """An app's page has the buttons that the interface promises, word for word."""
     visitor, app, _ = partner

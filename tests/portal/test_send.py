@@ -75,6 +75,7 @@ async def test_money_is_sent_after_the_recipient_was_shown(sender: Sender) -> No
     await verify(sender.portal.database)
 
 
+@pytest.mark.one_engine
 async def test_a_link_fills_in_the_form(sender: Sender) -> None:
     """Recipient, amount and note can be in the address, and are shown as text."""
     query = urlencode({"to": "@grace", "amount": "5", "note": '"><script>'})
@@ -86,6 +87,7 @@ async def test_a_link_fills_in_the_form(sender: Sender) -> None:
     assert re.fullmatch(r"send_[0-9a-v]{26}", form.fields["idempotency_key"])
 
 
+@pytest.mark.one_engine
 async def test_every_wrong_field_is_named(sender: Sender) -> None:
     """All at once, with what was typed still there."""
     answer = await sender.visitor.press(
@@ -180,6 +182,7 @@ async def test_one_form_sends_one_thing(sender: Sender) -> None:
     assert await sender.balances() == (75, 25)
 
 
+@pytest.mark.one_engine
 async def test_no_link_leads_to_a_page_to_confirm(sender: Sender) -> None:
     """Only a form of the same session does; anything else leads to the form."""
     address = await sender.confirmation()
@@ -250,6 +253,7 @@ async def test_a_session_that_has_ended_sends_nothing(sender: Sender) -> None:
     assert await sender.balances() == (100, 0)
 
 
+@pytest.mark.one_engine
 async def test_activity_shows_how_to_be_paid(sender: Sender) -> None:
     """The number, and a link that fills in the form, as text and as a QR code."""
     page = (await sender.visitor.get("/activity")).text

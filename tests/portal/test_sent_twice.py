@@ -117,6 +117,7 @@ async def test_an_app_sent_twice_is_created_once(sandbox: Portal) -> None:
     assert (await ada.get("/settings/history")).text.count("App created") == 3
 
 
+@pytest.mark.one_engine
 async def test_the_seed_of_a_form_does_not_determine_the_id_of_an_app(sandbox: Portal) -> None:
     """The id depends on the session too, so nobody can give their app the id of another."""
     ada, eve = await sandbox.person("ada"), await sandbox.person("eve")
@@ -188,6 +189,7 @@ async def test_a_form_sent_twice_issues_one_key(
     assert (ended.status_code, "its key is no longer valid" in ended.text) == (400, True)
 
 
+@pytest.mark.one_engine
 async def test_nobody_else_can_compute_a_key_from_its_form(sandbox: Portal) -> None:
     """The same seed in another session issues another key, and the form alone names none."""
     ada, again = await sandbox.person("ada"), sandbox.visitor()

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.slow
 GROUPS = 4
 DISTURBANCES = sized(1, 20)
 BETWEEN_SECONDS_MAX = 1.0
+TRANSFERS_BETWEEN = 3
 
 
 async def test_killed_and_paused_processes_give_no_wrong_answer(
@@ -30,6 +31,7 @@ async def test_killed_and_paused_processes_give_no_wrong_answer(
         await clients.open_accounts(postgres_url, GROUPS)
         async with clients.running():
             for number in range(2 * DISTURBANCES):
+                await clients.further(TRANSFERS_BETWEEN)
                 await asyncio.sleep(chance.uniform(0, BETWEEN_SECONDS_MAX))
                 await _disturb(servers[number % 2], kill=number < DISTURBANCES, chance=chance)
     histories = await clients.histories(postgres_url)
