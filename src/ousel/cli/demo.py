@@ -20,8 +20,8 @@ from ousel.cli.databases import (
 )
 from ousel.cli.server import (
     address_at,
-    bind_socket,
     claim_database_mode,
+    listen_or_fail,
     prepare_to_serve,
     serve_until_stopped,
 )
@@ -81,7 +81,7 @@ def demo(
         del os.environ[name]
     reason = "the database is not empty: a demo needs an empty one"
     with temporary_database(database, message=reason) as url:
-        listener = bind_socket(host, port)
+        listener = listen_or_fail(host, port)
         no_shop = _why_no_shop(port, shop_port)
         origin = address_at(_LOOPBACK.get(host, host), port)
         server_settings = Settings(

@@ -10,8 +10,8 @@ from ousel.cli.console import DatabaseOption, JsonOption, show
 from ousel.cli.databases import settings
 from ousel.cli.server import (
     address_at,
-    bind_socket,
     claim_database_mode,
+    listen_or_fail,
     prepare_to_serve,
     serve_until_stopped,
 )
@@ -57,7 +57,7 @@ def serve(  # noqa: PLR0913 - one for each option
     server_settings = settings(database, port, **changes)
     log_to_standard_error(server_settings.log_level)
     asyncio.run(prepare_to_serve(server_settings, port, workers))
-    with bind_socket(host, port) as listener:
+    with listen_or_fail(host, port) as listener:
         asyncio.run(claim_database_mode(server_settings))
         if as_json or sys.stdout.isatty():  # otherwise the record would end up in the log
             mode = "sandbox" if server_settings.sandbox else "live"

@@ -16,6 +16,7 @@ from ousel.database import schema
 from ousel.database.addresses import is_postgres, open_database
 from ousel.database.deployment import Mode, claim_mode
 from ousel.http.connection import Connection, ServerState
+from ousel.http.listeners import listen
 from ousel.http.turns import Turns
 from ousel.kernel.logs import EventLogger
 from ousel.kernel.settings import PORT_MAX, Settings
@@ -91,20 +92,16 @@ async def claim_database_mode(settings: Settings) -> None:
         )
 
 
-def bind_socket(host: str, port: int, option: str = "--port") -> socket.socket:
-    """Return a socket bound to this address, or fail and name the option of the port."""
+def listen_or_fail(host: str, port: int, option: str = "--port") -> socket.socket:
+    """Return a socket that listens on this address, or fail and name the option of the port."""
     if not host:  # perhaps from an unset variable; it would mean every address
         fail("there is no address to listen on; for all addresses, use 0.0.0.0")
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((host, port))
+        return listen(host, port, CONNECTIONS_WAITING_MAX)
     except OSError as error:
-        listener.close()
         taken = error.errno == errno.EADDRINUSE
         reason = f"the port is taken; choose another with {option}" if taken else error.strerror
         fail(f"cannot listen on {host}, port {port}: {reason}")
-    return listener
 
 
 def address_at(host: str, port: int) -> str:
@@ -185,4 +182,4 @@ def _check_observation(settings: Settings, port: int, workers: int) -> None:
     if port in admin_ports:
         fail(f"port {port} is used by the service itself; choose another with --admin-port")
     for admin_port in admin_ports:
-        bind_socket(settings.admin_host, admin_port, "--admin-port").close()
+        listen_or_fail(settings.admin_host, admin_port, "--admin-port").close()

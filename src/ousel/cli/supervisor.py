@@ -208,6 +208,9 @@ class Supervisor:
             self._workers[index] = successor = Worker(self._serve)
             self._wait_while(successor, successor.is_starting, SILENT_SECONDS_MAX)
             if not successor.is_ready:
+                if not self._must_stop:
+                    not_replaced = len(self._workers) - index - 1
+                    _log.error("not all worker processes were replaced", remaining=not_replaced)
                 return
 
     def _wait_while(

@@ -1,1 +1,1 @@
-"""HTTP: connections and turns, what waits unread, request parsing and its limits, messages."""
+"""HTTP: listeners, connections and turns, what waits unread, parsing and its limits, messages."""

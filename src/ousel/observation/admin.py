@@ -9,6 +9,7 @@ from typing import Final
 
 from ousel.api.health import Health
 from ousel.http.connection import Connection, OwnServerState
+from ousel.http.listeners import listen
 from ousel.http.messages import Answer, Request, Response, answer_head, json_answer
 from ousel.kernel.errors import Refusal
 from ousel.kernel.logs import EventLogger
@@ -97,15 +98,8 @@ class AdminPort:
 def listen_on_first_free(host: str, ports: Iterable[int]) -> socket.socket | None:
     """Return a socket that listens on the first of these ports that is free, or None."""
     for port in ports:
-        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-            # Without this, another process could bind the same port.
-            listener.listen(CONNECTIONS_WAITING_MAX)
-        except OSError:
-            listener.close()
-            continue
-        listener.settimeout(0)
-        return listener
+        with contextlib.suppress(OSError):
+            listener = listen(host, port, CONNECTIONS_WAITING_MAX)
+            listener.settimeout(0)
+            return listener
     return None
