@@ -102,6 +102,10 @@ async def test_a_parameter_is_given_once(world: World, subtests: pytest.Subtests
                 answer = await caller.client.get(f"/transfers?{query}")
 
                 assert_problem(answer, 400, "invalid_field", "limit")
+        long = "a" * 5000
+        answer = await caller.client.get(f"/transfers?{long}=1&{long}=2")
+
+    assert_problem(answer, 400, "invalid_field", "a" * 100)
 
 
 async def test_a_query_that_is_no_text_is_refused(world: World, subtests: pytest.Subtests) -> None:

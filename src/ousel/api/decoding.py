@@ -76,7 +76,7 @@ def _decode_pairs(
     values = {name: _integer(value) if name in integers else value for name, value in pairs}
     if len(values) != len(pairs):
         names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        repeated = next(name for name in names if names.count(name) > 1)[:NAME_CHARACTERS_SHOWN]
         raise InvalidField(f"{repeated} may be given only once.", param=repeated)
     try:
         return msgspec.convert(values, request_type)

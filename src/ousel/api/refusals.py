@@ -8,7 +8,7 @@ _BEARER: Final = b"Bearer"
 
 
 class MalformedJson(Refusal):
-    """The body is not one JSON object, is nested too deeply, or has a field twice, once invalid."""
+    """The body is not one JSON object, is nested too deeply, or has an invalid field twice."""
 
     status = 400
     code = "malformed_json"
