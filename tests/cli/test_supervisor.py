@@ -1,15 +1,28 @@
 """A worker process, as the supervisor sees it."""
 
 import asyncio
+import multiprocessing
+import os
+import signal
+import socket
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from ousel.cli.supervisor import HEARTBEAT_SECONDS, SILENT_SECONDS_MAX, Heartbeat, Worker
-from tests.support.waiting import until
+from ousel.cli.supervisor import (
+    HEARTBEAT_SECONDS,
+    SILENT_SECONDS_MAX,
+    Heartbeat,
+    Supervisor,
+    Worker,
+)
+from ousel.observation.logs import log_to_standard_error
+from tests.support.waiting import until, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -49,6 +62,44 @@ async def start_server(heartbeat: Heartbeat) -> None:
 def fail(_: Heartbeat) -> None:
     """End before anything is served."""
     raise SystemExit(3)
+
+
+def serve_unless_broken(folder: Path, heartbeat: Heartbeat) -> None:
+    """Serve, and leave a file that says so, unless the new program is broken."""
+    if (folder / "broken").exists():
+        raise SystemExit(3)
+    (folder / f"{os.getpid()}.served").touch()
+    serve(heartbeat)
+
+
+def supervise_two(folder: Path) -> None:
+    """Supervise two workers, and log to a file."""
+    with (folder / "log").open("w") as log, socket.socket() as unused:
+        os.dup2(log.fileno(), 2)
+        log_to_standard_error("info")
+        Supervisor(partial(serve_unless_broken, folder), unused, 2, stop_seconds_max=60).run()
+
+
+def test_a_replacement_that_stops_halfway_is_logged(tmp_path: Path) -> None:
+    """If the first successor does not start, the other worker stays, and the log says so."""
+    process = multiprocessing.get_context("spawn").Process(target=supervise_two, args=(tmp_path,))
+    process.start()
+    supervisor = psutil.Process(process.pid)
+    try:
+        wait_until(lambda: len(list(tmp_path.glob("*.served"))) == 2)
+        (tmp_path / "broken").touch()
+        supervisor.send_signal(signal.SIGHUP)
+        wait_until(lambda: "not all worker processes were replaced" in logged(tmp_path))
+    finally:
+        supervisor.terminate()
+        process.join()
+
+    assert '"remaining": 1' in logged(tmp_path)
+
+
+def logged(folder: Path) -> str:
+    """Return what the supervisor has logged."""
+    return (folder / "log").read_text()
 
 
 async def test_a_worker_that_falls_silent_has_failed() -> None:
