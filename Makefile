@@ -39,7 +39,7 @@ types: .venv/bench
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# Measuring coverage slows every test, so only the tests of these modules measure it.
+# Measuring coverage slows every test, so only the tests of these modules measure it. None of them may be slow.
 whole: .venv/bench
 	$(BIN)/pytest -m "not slow" $(PURE) $(addprefix --cov=ousel.,$(WHOLE)) --cov-report=term-missing --cov-fail-under=100
 PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py charge_rules.py)

@@ -101,6 +101,7 @@ def test_an_invalid_redirect_uri_is_refused(text: str) -> None:
         ("http://localhost:80", "http://localhost"),
         ("http://localhost:3000", "http://localhost:3000"),
         ("http://[::1]:3000", "http://[::1]:3000"),
+        ("http://[0:0:0:0:0:0:0:1]:3000", "http://[::1]:3000"),
     ],
 )
 def test_an_origin_is_stored_as_browsers_send_it(text: str, origin: str) -> None:

@@ -14,7 +14,7 @@ class SchemaOutdated(Refusal):
     status = 503
     code = "schema_outdated"
     title = "The schema is not current"
-    cure = "The operator must run `ousel migrate`."
+    cure = "The operator must run `ousel migrate`, or correct the address of the database."
 
 
 class Health:

@@ -15,7 +15,7 @@ from ousel.charges.rules import Charge, Status
 from ousel.charges.service import ChargeService
 from ousel.http.messages import Answer, RawHeader, json_answer
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock, timestamp
-from ousel.kernel.errors import DatabaseUnavailable, Refusal
+from ousel.kernel.errors import Refusal
 from ousel.kernel.money import money_text
 from ousel.kernel.settings import Settings
 from ousel.people.rules import counted_address
@@ -147,7 +147,7 @@ class CheckoutPages:
             try:
                 charge = await self._charges.charge_by_id(charge.id)
                 checkout = await self._checkout(visit, charge)
-            except DatabaseUnavailable:  # it would say that nothing was written
+            except Refusal:  # it may say that nothing was written
                 raise refusal from refusal.__cause__
             if checkout.state in {"payable", "short"}:
                 return self._checkout_page(visit, checkout, refusal)

@@ -143,8 +143,9 @@ class OutcomeUnknown(Refusal):
     code = "outcome_unknown"
     title = "The outcome is not known"
     cure = (
-        "Send the same request again, with the same Idempotency-Key if it had one: the answer"
-        " states the outcome."
+        "Send the same request again with the same Idempotency-Key: the answer states the outcome."
+        " Without a key, look at your transfers or charges before you repeat it. A cancellation"
+        " needs no key."
     )
 
 

@@ -18,9 +18,16 @@ def is_loopback(host: str) -> bool:
 def network_location(host: str, url: SplitResult) -> str:
     """Return the host with the port of the URL, as browsers write them.
 
-    They write an IPv6 address in brackets, and leave out the standard port of the scheme.
+    They write an IPv6 address shortly and in brackets, and leave out the standard port.
     """
-    shown_host = f"[{host}]" if ":" in host else host
+    shown_host = f"[{_shortened(host)}]" if ":" in host else host
     if url.port in {None, STANDARD_PORTS[url.scheme]}:
         return shown_host
     return f"{shown_host}:{url.port}"
+
+
+def _shortened(host: str) -> str:
+    try:
+        return ip_address(host).compressed
+    except ValueError:  # Python before 3.11.4 lets a URL have any text in brackets
+        return host

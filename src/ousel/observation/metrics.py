@@ -10,7 +10,7 @@ BATCH_POSTINGS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 TRANSACTION_SECONDS: Final = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
-REQUEST_SECONDS: Final = (*TRANSACTION_SECONDS, 60)  # `Prefer: wait` delays answers so long
+REQUEST_SECONDS: Final = (*TRANSACTION_SECONDS, 60)  # the longest wait with `Prefer: wait`
 PAYMENT_SECONDS: Final = (5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
 CHARGE_OUTCOMES: Final = ("created", "paid", "canceled", "expired")
 MAIL_OUTCOMES: Final = ("sent", "postponed", "failed")

@@ -90,7 +90,7 @@ ACCOUNT_LIMIT: Final = AttemptLimit(200, 3600)  # one account from anywhere
 BROWSER_LIMIT: Final = AttemptLimit(10, 15 * 60)  # one account from a browser that it knows
 SIGN_UP_LIMIT: Final = AttemptLimit(500, 3600)  # sign-ups from one address
 # The wrong codes of one account add up to 30 a day at most.
-CODE_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # its codes, from browsers it does not know
+CODE_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # codes, from browsers that are not known
 KNOWN_CODE_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # the same, from browsers that it knows
 EMAIL_CODE_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # codes by mail of one account
 LINK_LIMIT: Final = AttemptLimit(50, 15 * 60)  # links by mail that do not work, from one address

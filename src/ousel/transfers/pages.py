@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from ousel.http.messages import Answer
 from ousel.kernel.clock import Clock
-from ousel.kernel.errors import DatabaseUnavailable, FieldChecks, InvalidForm, Refusal
+from ousel.kernel.errors import FieldChecks, InvalidForm, Refusal
 from ousel.kernel.ids import new_id
 from ousel.kernel.money import json_from_micros, micros_from_json, money_text
 from ousel.ledger.refusals import (
@@ -110,7 +110,7 @@ class SendPages:
         except Refusal as refusal:
             try:
                 return await self._confirmation_page(visit, intent, refusal)
-            except DatabaseUnavailable:  # it would say that nothing was written
+            except Refusal:  # it may say that nothing was written
                 raise refusal from refusal.__cause__
         return _to_receipt(sent.entry, "sent-earlier" if sent.replayed else "sent")
 
