@@ -95,6 +95,7 @@ export class Charges extends Resource {
         const original = await this.get(id);
         error.original = original;
         if (hasTerms(original, terms)) return original;
+        error.inDoubt = false; // the key belongs to the original, and always will
       } catch (failure) {
         throw conflictOrDoubt(error, failure);
       }

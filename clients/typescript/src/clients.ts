@@ -14,7 +14,7 @@ import {
   ownAccount,
 } from "./records.ts";
 import { Resource } from "./resource.ts";
-import { Caller, type RetryPolicy, retryPolicy, ENVIRONMENT } from "./retrying.ts";
+import { Caller, type Log, type RetryPolicy, retryPolicy, ENVIRONMENT } from "./retrying.ts";
 import { Sandbox } from "./sandbox.ts";
 import { Transfers } from "./transfers.ts";
 
@@ -29,8 +29,11 @@ export interface ClientOptions {
   readonly retry?: Partial<RetryPolicy>;
   /** Replaces fetch, for proxies, your own certificates, or tests. */
   readonly fetch?: typeof globalThis.fetch;
-  /** Is called with a line for each retry. No line contains a key or a token. */
-  readonly log?: (message: string) => void;
+  /**
+   * Is called with a line for each retry. No line contains a key or a token. Without it, only
+   * the lines about a long outage of `follow` are shown, with console.warn.
+   */
+  readonly log?: Log;
 }
 
 /** What an app may read with a user token. */
@@ -95,7 +98,7 @@ export class UserClient extends User {
 }
 
 function createCaller(credential: string, options: ClientOptions): Caller {
-  const { baseUrl, fetch = (...given) => globalThis.fetch(...given), log = () => {} } = options;
+  const { baseUrl, fetch = (...given) => globalThis.fetch(...given), log } = options;
   const timeoutSeconds = options.timeoutSeconds ?? TIMEOUT_SECONDS;
   if (!/^https?:\/\/[^/?#]+[^?#]*$/.test(baseUrl)) {
     throw new RangeError(`"${baseUrl}" is not an address such as https://pay.example.com/v1.`);
@@ -111,6 +114,7 @@ function createCaller(credential: string, options: ClientOptions): Caller {
     timeoutSeconds,
     policy: retryPolicy(options.retry),
     environment: ENVIRONMENT,
-    log,
+    log: log ?? (() => {}),
+    warn: log ?? ((message) => console.warn(message)),
   });
 }

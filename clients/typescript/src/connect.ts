@@ -4,7 +4,7 @@ import { record } from "./decoding.ts";
 import { ReturnNotTrusted, UnexpectedAnswer } from "./errors.ts";
 import type { Request } from "./exchange.ts";
 import { encodeObject } from "./json.ts";
-import { errorFromProblem } from "./problems.ts";
+import { errorFromCode } from "./problems.ts";
 import { type UserToken, userToken } from "./records.ts";
 import { Resource } from "./resource.ts";
 import type { Caller } from "./retrying.ts";
@@ -82,10 +82,7 @@ export class Connect extends Resource {
       );
     }
     const code = answer.get("error");
-    if (code !== null) {
-      const detail = answer.get("error_description") ?? "";
-      throw errorFromProblem({ status: 400, code, detail });
-    }
+    if (code !== null) throw errorFromCode(code, answer.get("error_description") ?? "");
     const found = answer.get("code");
     if (found) return found;
     throw new UnexpectedAnswer("The address contains neither a code nor an error.");

@@ -38,8 +38,9 @@ export type Exchange = (
   timeoutSeconds: number,
 ) => Promise<Outcome>;
 
-// With these errors of Node.js, no byte of the request was sent. Browsers do not say.
-const NOT_SENT = new Set([
+// With these errors of Node.js, no byte of the request was sent, unless they ended an established
+// connection: then `syscall` is another one. Browsers do not say.
+const NOT_SENT = new Set<unknown>([
   "ECONNREFUSED",
   "EAI_AGAIN",
   "EHOSTUNREACH",
@@ -47,6 +48,7 @@ const NOT_SENT = new Set([
   "ENOTFOUND",
   "UND_ERR_CONNECT_TIMEOUT",
 ]);
+const CONNECTING = new Set<unknown>([undefined, "connect", "getaddrinfo"]);
 
 /** Returns the exchange with the server at this address. */
 export function exchangeWith(baseUrl: string, fetch: typeof globalThis.fetch): Exchange {
@@ -65,7 +67,9 @@ export function exchangeWith(baseUrl: string, fetch: typeof globalThis.fetch): E
       return { status: response.status, headers: response.headers, body: await response.text() };
     } catch (error) {
       request.signal?.throwIfAborted();
-      return { error, sent: !NOT_SENT.has(systemCode(error)) };
+      return { error, sent: !hasFailedToConnect(error) };
+    } finally {
+      limit.onabort = null; // keeps the limit alive: in Node.js 20, AbortSignal.any may lose it
     }
   };
 }
@@ -79,10 +83,11 @@ function headersOf(request: Request, credential: string): Record<string, string>
   };
 }
 
-/** Returns the code of the error that made fetch fail, such as ECONNREFUSED. */
-function systemCode(error: unknown): string {
-  const cause = error instanceof Error ? (error.cause as { code?: unknown } | undefined) : null;
-  return typeof cause?.code === "string" ? cause.code : "";
+/** Returns whether fetch failed before there was a connection. */
+function hasFailedToConnect(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : null;
+  const { code, syscall } = (cause ?? {}) as { code?: unknown; syscall?: unknown };
+  return NOT_SENT.has(code) && CONNECTING.has(syscall);
 }
 
 /** Returns the text as one segment of a path. */

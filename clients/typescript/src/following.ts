@@ -19,7 +19,8 @@ const ASKED_SECONDS_MAX = 3600; // the longest wait, even if Retry-After asks fo
  * Yields the transfers after the cursor, then new ones as they happen, until the signal is aborted.
  *
  * Before the first answer, there are at most `attemptsMax` attempts. Later failures are retried
- * for as long as they last, because following has no end.
+ * for as long as they last, because following has no end. From `attemptsMax` failures in a row on,
+ * there is a warning for each.
  */
 export async function* follow(
   caller: Caller,
@@ -39,7 +40,8 @@ export async function* follow(
         if (signal?.aborted) return;
         yield each;
       }
-      cursor = found.next_cursor ?? cursor;
+      // Without a cursor, all transfers would be yielded again.
+      cursor = found.next_cursor ?? found.data.at(-1)?.sequence ?? cursor;
       failures = 0;
       failuresMax = Infinity;
       // If the server does not delay its answers, poll.
@@ -53,7 +55,9 @@ export async function* follow(
       const askedSeconds = error instanceof ApiError ? error.retryAfterSeconds : null;
       pause = delaySeconds(policy, failures, environment.randomShare());
       pause += Math.min(askedSeconds ?? 0, ASKED_SECONDS_MAX);
-      caller.logRetry({ method: "GET", path: PATH }, error, failures, pause);
+      const { log, warn } = caller.settings;
+      const say = failures < policy.attemptsMax ? log : warn;
+      caller.logRetry({ method: "GET", path: PATH }, error, failures, pause, say);
     }
     if (pause > 0) await environment.sleep(pause, signal).catch(() => {});
   }

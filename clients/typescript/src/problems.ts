@@ -2,7 +2,7 @@
 
 import { isObject } from "./decoding.ts";
 import * as errors from "./errors.ts";
-import { ApiError, type Problem, ServerError } from "./errors.ts";
+import { ApiError, BadRequest, type Problem, ServerError } from "./errors.ts";
 import type { Answer } from "./exchange.ts";
 import { parseJson } from "./json.ts";
 import * as refusals from "./refusals.ts";
@@ -25,8 +25,14 @@ export function errorFromAnswer(answer: Answer): ApiError {
   return errorFromProblem(parseProblem(answer));
 }
 
+/** Returns the error for a code without a status of its own. */
+export function errorFromCode(code: string, detail: string): ApiError {
+  const Kind = BY_CODE.get(code) ?? BadRequest;
+  return new Kind({ status: Kind.status, code, detail });
+}
+
 /** Returns the error for the code of the problem, or else for its status. */
-export function errorFromProblem(problem: Problem): ApiError {
+function errorFromProblem(problem: Problem): ApiError {
   const fallback = problem.status >= 500 ? ServerError : ApiError;
   const Kind = BY_CODE.get(problem.code ?? "") ?? BY_STATUS.get(problem.status) ?? fallback;
   return new Kind(problem);

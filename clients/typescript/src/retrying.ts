@@ -48,13 +48,17 @@ export function delaySeconds(policy: RetryPolicy, attempt: number, randomShare: 
   return randomShare * Math.min(doubled, policy.delaySecondsMax);
 }
 
+export type Log = (message: string) => void;
+
 /** What the calls of a client share: how to send, and how to retry. */
 export interface CallSettings {
   readonly exchange: Exchange;
   readonly timeoutSeconds: number;
   readonly policy: RetryPolicy;
   readonly environment: Environment;
-  readonly log: (message: string) => void;
+  readonly log: Log;
+  /** Is called instead of `log` where somebody should look at it. */
+  readonly warn: Log;
 }
 
 /** Sends requests with one credential, and retries them. */
@@ -78,9 +82,15 @@ export class Caller {
   }
 
   /** Says that another attempt follows this one. */
-  logRetry({ method, path }: Request, error: unknown, attempt: number, pause: number): void {
+  logRetry(
+    { method, path }: Request,
+    error: unknown,
+    attempt: number,
+    pause: number,
+    log: Log = this.settings.log,
+  ): void {
     const reason = error instanceof Error ? error.message : String(error);
-    this.settings.log(
+    log(
       `${method} ${path}: ${reason}; attempt ${attempt + 1} starts in ${pause.toFixed(2)} s`,
     );
   }

@@ -1,6 +1,7 @@
 /** Transfers: preparing, sending, listing, finding and following them. */
 
 import { Amount, type AmountLike } from "./amounts.ts";
+import { UnexpectedAnswer } from "./errors.ts";
 import { segment } from "./exchange.ts";
 import { follow } from "./following.ts";
 import { encodeObject } from "./json.ts";
@@ -86,7 +87,12 @@ export class Transfers extends Resource {
     return new Receipt(answer.body);
   }
 
-  /** Returns the transfer that was sent with this key, or null. */
+  /**
+   * Returns the transfer that was sent with this key, or null.
+   *
+   * Null is final only if the last attempt with this key is more than 60 seconds ago: until then,
+   * it may still be carried out.
+   */
   async find({ idempotency_key }: { readonly idempotency_key: string }): Promise<Transfer | null> {
     if (typeof idempotency_key !== "string") {
       throw new TypeError("To find a transfer, give the idempotency key that it was sent with.");
@@ -115,26 +121,38 @@ export class Transfers extends Resource {
   }
 
   async #sendIntent(intent: TransferIntent): Promise<Transfer> {
-    const { idempotency_key, ...terms } = intent;
     try {
-      return await this.record(transfer, {
-        method: "POST",
-        path: "/transfers",
-        body: encodeObject(terms),
-        headers: { "Idempotency-Key": idempotency_key },
-      });
+      return await this.#post(intent);
     } catch (error) {
       if (!(error instanceof IdempotencyConflict)) throw error;
       try {
         error.original = await this.find(intent);
-        if (error.original && (await this.#isIntended(intent, error.original))) {
-          return error.original;
+        if (error.original) {
+          if (await this.#isIntended(intent, error.original)) return error.original;
+          error.inDoubt = false; // the key belongs to the original, and always will
         }
       } catch (failure) {
         throw conflictOrDoubt(error, failure);
       }
       throw error;
     }
+  }
+
+  async #post({ idempotency_key, ...terms }: TransferIntent): Promise<Transfer> {
+    const sent = await this.record(transfer, {
+      method: "POST",
+      path: "/transfers",
+      body: encodeObject(terms),
+      headers: { "Idempotency-Key": idempotency_key },
+    });
+    if (sent.idempotency_key !== idempotency_key) {
+      const error = new UnexpectedAnswer(
+        "The answer shows a transfer with another idempotency key.",
+      );
+      error.inDoubt = true;
+      throw error;
+    }
+    return sent;
   }
 
   /** Returns whether this is the intended transfer, whichever way its recipient is named. */

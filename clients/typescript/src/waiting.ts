@@ -10,7 +10,12 @@ import { type Caller, delaySeconds, retryPolicy } from "./retrying.ts";
 export const HELD_SECONDS_MAX = 25;
 export const PAUSES = retryPolicy({ firstDelaySeconds: 0.5, delaySecondsMax: 5 });
 
-/** Asks for the charge until it is final, or throws WaitTimedOut. */
+/**
+ * Asks for the charge until it is final, or throws WaitTimedOut.
+ *
+ * After a request that failed, one asks for an answer at once: a gateway may have cut the first. If
+ * the server does not delay its answers, it is polled.
+ */
 export async function waitUntilFinal(
   caller: Caller,
   request: Request,
@@ -18,18 +23,20 @@ export async function waitUntilFinal(
 ): Promise<Charge> {
   const { seconds, sleep, randomShare } = caller.settings.environment;
   const endsAt = seconds() + timeoutSeconds;
-  let isHeld = true;
+  let isHolding = true; // whether the server delays its answers
+  let hasFailed = false;
   for (let poll = 1; ; poll += 1) {
     const startedAt = seconds();
     const leftBefore = Math.max(endsAt - startedAt, 0);
-    const heldSeconds: number = isHeld ? Math.min(Math.floor(leftBefore), HELD_SECONDS_MAX) : 0;
+    const isAsked = isHolding && !hasFailed;
+    const heldSeconds: number = isAsked ? Math.min(Math.floor(leftBefore), HELD_SECONDS_MAX) : 0;
     const { found, error } = await readCharge(caller, request, heldSeconds);
     if (found && isFinal(found)) return found;
     const leftSeconds = endsAt - seconds();
     if (found && leftSeconds <= 0) throw new WaitTimedOut(found);
-    // If the request failed, or the server did not delay its answer, poll from now on.
-    isHeld = found !== null && heldSeconds > 0 && heldSeconds < 2 * (seconds() - startedAt);
-    if (!isHeld) {
+    hasFailed = error !== null;
+    if (found && heldSeconds > 0) isHolding = heldSeconds < 2 * (seconds() - startedAt);
+    if (hasFailed || !isHolding || leftSeconds < 1) {
       const askedSeconds = (error instanceof ApiError ? error.retryAfterSeconds : null) ?? 0;
       const wanted = Math.max(delaySeconds(PAUSES, poll, 0.5 + randomShare() / 2), askedSeconds);
       const pause = Math.min(wanted, Math.max(leftSeconds, 0));

@@ -167,6 +167,18 @@ def test_the_readme_names_the_oldest_node_that_the_package_accepts() -> None:
     assert "Node.js 20.10 or newer" in (CLIENT / "README.md").read_text()
 
 
+def test_the_readme_creates_charges_with_the_key_of_the_order() -> None:
+    """Without it, a second click or a crash would lead to a second charge."""
+    created = re.findall(
+        r"charges\.create\(\{(.*?)\}\)", (CLIENT / "README.md").read_text(), re.DOTALL
+    )
+
+    assert created
+    for terms in created:
+        [reference] = re.findall(r'reference: "(.+)"', terms)
+        assert f'idempotency_key: "{reference}"' in terms
+
+
 def test_the_readme_states_the_defaults() -> None:
     """The table of settings has the same defaults as the code."""
     text = (CLIENT / "README.md").read_text()

@@ -20,6 +20,17 @@ def test_the_client_alone() -> None:
     assert f"pass {count}\n" in done.stdout
 
 
+def test_the_time_limit_survives_the_garbage_collector() -> None:
+    """If the limit were collected while a request runs, the request could hang."""
+    options = ("--expose-gc", "--always-turbofan")
+    program = Path(__file__).parent / "programs" / "limit.mjs"
+    done = subprocess.run(
+        [NODE, *options, program], check=False, capture_output=True, text=True, timeout=300
+    )
+
+    assert (done.stdout, done.stderr) == ("true\n", "")
+
+
 def test_each_error_code_has_the_class_that_python_has() -> None:
     """The file of refusals has the classes that its generator writes today, in any order."""
     written = set(refusals.PATH.read_text().strip().split("\n\n"))

@@ -97,12 +97,29 @@ test("waiting pauses as long as the server asks for", async () => {
   }
 });
 
-test("waiting polls after a held request that failed", async () => {
+test("after a held request that failed, one is not held, and the next one is again", async () => {
   for (const outcome of [lost(), said(504), said(429), said(503)]) {
-    const script = new Script([outcome, charge(), charge({ status: "paid" })]);
+    const script = new Script([]);
+    const held = () => {
+      script.now += 25;
+      return charge();
+    };
+    script.outcomes = [outcome, charge(), held, outcome, charge(), charge({ status: "paid" })];
     assert.equal((await waitUntilFinal(script.caller, READ, 600)).status, "paid");
-    assert.deepEqual(prefers(script), ["wait=25", undefined, undefined]);
+    const wanted = ["wait=25", undefined, "wait=25"];
+    assert.deepEqual(prefers(script), [...wanted, ...wanted]);
+    assert.deepEqual(script.pauses, [0.5, 4]);
   }
+});
+
+test("after a failure, a server that does not hold its answers is polled", async () => {
+  const script = new Script([said(503), ...Array(4).fill(charge()), charge({ status: "paid" })]);
+  assert.equal((await waitUntilFinal(script.caller, READ, 600)).status, "paid");
+  assert.deepEqual(prefers(script), ["wait=25", undefined, "wait=25", ...Array(3).fill(undefined)]);
+  assert.deepEqual(script.pauses, [0.5, 2, 4, 5]);
+});
+
+test("a refusal ends waiting", async () => {
   const missing = new Script([refused(404, "charge_not_found")]);
   const error = await errorOf(waitUntilFinal(missing.caller, READ, 600));
   assert.ok(error instanceof refusals.ChargeNotFound);

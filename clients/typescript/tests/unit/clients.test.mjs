@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inspect } from "node:util";
 import {
+  BadRequest,
   Client,
   createProofKey,
   ReturnNotTrusted,
@@ -9,10 +10,11 @@ import {
   UserClient,
 } from "../../src/index.ts";
 import { AccessDenied, IdempotencyConflict } from "../../src/refusals.ts";
-import { errorOf } from "./scripts.mjs";
+import { charge, errorOf, transferOf } from "./scripts.mjs";
 
 const KEY = "sk_live_do-not-show-this";
 const AT = { baseUrl: "https://pay.example/v1" };
+const QUICK = { firstDelaySeconds: 0 };
 const client = new Client(KEY, AT);
 
 test("a key that no header can carry is refused, by an error that does not show it", () => {
@@ -81,6 +83,26 @@ test("nothing that is logged, thrown or shown contains the key", async () => {
   }
 });
 
+test("a long outage is shown on the console, unless there is a log", async (context) => {
+  const shown = context.mock.method(console, "warn", () => {}).mock;
+  const page = '{"data":[],"has_more":false,"next_cursor":"after-1"}';
+  for (const log of [undefined, context.mock.fn()]) {
+    const stop = new AbortController();
+    let requests = 0;
+    const fetch = async () => {
+      requests += 1;
+      if (requests === 4) stop.abort();
+      return requests === 1 ? new Response(page) : new Response("{}", { status: 503 });
+    };
+    const retry = { attemptsMax: 2, firstDelaySeconds: 0 };
+    const failing = new Client(KEY, { ...AT, fetch, retry, ...(log && { log }) });
+    for await (const _ of failing.transfers.follow(1, { signal: stop.signal })) assert.fail();
+    assert.equal(shown.callCount(), 1);
+    if (log) assert.equal(log.mock.callCount(), 2);
+  }
+  assert.match(shown.calls[0].arguments[0], /^GET \/transfers: 503.*; attempt 3 starts in/);
+});
+
 test("wrong arguments send nothing", async () => {
   const silent = new Client(KEY, { ...AT, fetch: () => assert.fail("something was sent") });
   const misspelt = { to: "@ada", amount: "1", idempotencyKey: "mine" };
@@ -106,6 +128,61 @@ test("an error does not hide that a key was used", async () => {
     assert.ok(error instanceof IdempotencyConflict, inspect(error));
     assert.equal(error.idempotencyKey, "mine");
     assert.equal(error.cause.code, "not_found");
+  }
+});
+
+test("an original with other terms leaves no doubt, even after a lost attempt", async () => {
+  const json = (status, body) => new Response(JSON.stringify(body), { status });
+  const answers = {
+    "/v1/charges/ch_1": () => new Response(charge({ amount: 2 }).body),
+    "/v1/transfers": () => json(200, { data: [transferOf("mine")], next_cursor: null }),
+  };
+  for (const call of [
+    (client) => client.transfers.send({ to: "@ada", amount: "1", idempotency_key: "mine" }),
+    (client) => client.charges.create({ amount: "1", idempotency_key: "mine" }),
+  ]) {
+    let posts = 0;
+    const fetch = async (address, { method }) => {
+      if (method === "GET") return answers[new URL(address).pathname]();
+      posts += 1;
+      if (posts === 1) throw new TypeError("fetch failed");
+      return json(409, { code: "idempotency_conflict", detail: "Used.", charge_id: "ch_1" });
+    };
+    const error = await errorOf(call(new Client(KEY, { ...AT, fetch, retry: QUICK })));
+    assert.ok(error instanceof IdempotencyConflict, inspect(error));
+    assert.deepEqual([posts, `${error.original.amount}`, error.inDoubt], [2, "2.00", false]);
+  }
+});
+
+test("an answer to another transfer is not taken for this one", async () => {
+  for (const key of ["other", null]) {
+    const fetch = async () => new Response(JSON.stringify(transferOf(key)), { status: 201 });
+    const mixed = new Client(KEY, { ...AT, fetch });
+    const error = await errorOf(
+      mixed.transfers.send({ to: "@ada", amount: "2", idempotency_key: "mine" }),
+    );
+    assert.ok(error instanceof UnexpectedAnswer, inspect(error));
+    assert.deepEqual([error.inDoubt, error.idempotencyKey], [true, "mine"]);
+    assert.match(error.message, /another idempotency key/);
+  }
+});
+
+test("an error of a connection that was made leaves doubt, whatever its code", async () => {
+  for (const [code, syscall, inDoubt] of [
+    ["EHOSTUNREACH", "read", true],
+    ["ENETUNREACH", "write", true],
+    ["EHOSTUNREACH", "connect", false],
+    ["ENOTFOUND", "getaddrinfo", false],
+    ["UND_ERR_CONNECT_TIMEOUT", undefined, false],
+    ["ECONNRESET", "connect", true],
+  ]) {
+    const cause = Object.assign(new Error("gone"), { code, syscall });
+    const fetch = async () => {
+      throw new TypeError("fetch failed", { cause });
+    };
+    const failing = new Client(KEY, { ...AT, fetch, retry: { attemptsMax: 1 } });
+    const error = await errorOf(failing.transfers.send({ to: "@ada", amount: "1" }));
+    assert.deepEqual([error.name, error.inDoubt], ["ConnectionFailed", inDoubt], code);
   }
 });
 
@@ -215,8 +292,15 @@ test("a code is taken only from an address with the right state and issuer", () 
     assert.throws(() => client.codeFrom(address(changes), { state: "s" }), ReturnNotTrusted);
   }
   assert.throws(() => client.codeFrom(address({ state: "" }), { state: "" }), ReturnNotTrusted);
-  const denied = address({ error: "access_denied" });
-  assert.throws(() => client.codeFrom(denied, { state: "s" }), AccessDenied);
+  for (const [error, Kind, status] of [
+    ["access_denied", AccessDenied, 403],
+    ["server_error", BadRequest, 400],
+  ]) {
+    assert.throws(
+      () => client.codeFrom(address({ error }), { state: "s" }),
+      (thrown) => thrown instanceof Kind && thrown.status === status && thrown.code === error,
+    );
+  }
 });
 
 test("an identifier stays one segment of the path", async () => {

@@ -3,27 +3,12 @@ import { test } from "node:test";
 import { ConnectionFailed } from "../../src/errors.ts";
 import { follow } from "../../src/following.ts";
 import { Unauthorized } from "../../src/refusals.ts";
-import { errorOf, lost, refused, said, Script } from "./scripts.mjs";
-
-const PARTY = { id: "acct_1", username: "ada", account_number: "OU1", display_name: "Ada" };
+import { errorOf, lost, refused, said, Script, transferOf } from "./scripts.mjs";
 
 function transfers(...sequences) {
-  const data = sequences.map((sequence) => ({
-    id: `tr_${sequence}`,
-    status: "completed",
-    kind: "transfer",
-    direction: "in",
-    amount: 1,
-    currency: "OUSD",
-    from: PARTY,
-    to: PARTY,
-    note: null,
-    charge_id: null,
-    sequence,
-    balance_after: 1,
-    idempotency_key: null,
-    created_at: "2026-01-31T12:00:00.000000Z",
-  }));
+  const data = sequences.map((sequence) =>
+    transferOf(null, { id: `tr_${sequence}`, direction: "in", amount: 1, sequence }),
+  );
   const next_cursor = `after-${sequences.at(-1) ?? "nothing"}`;
   return said(200, { data, has_more: false, next_cursor });
 }
@@ -73,10 +58,28 @@ test("once connected, following outlasts any number of failures", async () => {
   const script = new Script([transfers(5), ...failures, transfers(6)], { attemptsMax: 2 });
   assert.deepEqual(await take(2, start(script)), [5, 6]);
   assert.deepEqual(script.pauses.slice(-2), [17, 10]);
-  assert.equal(script.lines.length, failures.length);
-  assert.match(script.lines.at(-1), /^GET \/transfers: 503.*; attempt 23 starts in 10\.00 s$/);
+  assert.equal(script.lines.length + script.warnings.length, failures.length);
+  assert.match(script.warnings.at(-1), /^GET \/transfers: 503.*; attempt 23 starts in 10\.00 s$/);
   assert.equal(script.requests.at(-1).headers.Prefer, undefined);
   assert.ok(cursors(script).slice(1).every((cursor) => cursor === "after-5"));
+});
+
+test("from attemptsMax failures in a row on, there is a warning for each", async () => {
+  const outcomes = [transfers(5), lost(), lost(), transfers(), ...Array(4).fill(said(503))];
+  const script = new Script([...outcomes, transfers(6)], { attemptsMax: 3 });
+  assert.deepEqual(await take(2, start(script)), [5, 6]);
+  const attempts = (lines) => lines.map((line) => Number(/attempt (\d+)/.exec(line)[1]));
+  assert.deepEqual(attempts(script.lines), [2, 3, 2, 3]);
+  assert.deepEqual(attempts(script.warnings), [4, 5]);
+});
+
+test("a page without a cursor is not read again", async () => {
+  const withoutCursor = (answer) => {
+    return { ...answer, body: answer.body.replace(/"after-\w+"/, "null") };
+  };
+  const script = new Script([...[transfers(5, 6), transfers()].map(withoutCursor), transfers(7)]);
+  assert.deepEqual(await take(3, start(script)), [5, 6, 7]);
+  assert.deepEqual(cursors(script), ["4", "6", "6"]);
 });
 
 test("before the first answer, the policy limits the attempts", async () => {

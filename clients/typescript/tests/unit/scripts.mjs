@@ -8,6 +8,7 @@ export class Script {
     this.pauses = [];
     this.requests = [];
     this.lines = [];
+    this.warnings = [];
     this.caller = new Caller("sk_live_scripted", {
       exchange: async (request) => {
         this.requests.push(request);
@@ -25,6 +26,7 @@ export class Script {
         randomShare: () => randomShare,
       },
       log: (line) => this.lines.push(line),
+      warn: (line) => this.warnings.push(line),
     });
   }
 }
@@ -57,6 +59,28 @@ export function charge(changes = {}) {
     ...Object.fromEntries(none.map((name) => [name, null])),
     ...changes,
   });
+}
+
+const PARTY = { id: "acct_1", username: "ada", account_number: "OU1", display_name: "Ada" };
+
+export function transferOf(idempotency_key, changes = {}) {
+  return {
+    id: "tr_1",
+    status: "completed",
+    kind: "transfer",
+    direction: "out",
+    amount: 2,
+    currency: "OUSD",
+    from: PARTY,
+    to: PARTY,
+    note: null,
+    charge_id: null,
+    sequence: 1,
+    balance_after: 1,
+    idempotency_key,
+    created_at: "2026-01-31T12:00:00.000000Z",
+    ...changes,
+  };
 }
 
 export async function errorOf(promise) {
