@@ -20,7 +20,11 @@ async function main(): Promise<void> {
   const strangers = await createUserToken({
     client,
     auth: () => undefined,
-    body: { grant_type: "authorization_code" },
+    body: {
+      grant_type: "authorization_code",
+      code: "ac_unknown",
+      redirect_uri: "https://shop.example/return",
+    },
   });
   const report: Record<string, string | number | undefined> = {
     to: transfer.data.to.username,

@@ -96,11 +96,10 @@ func connectPerson(client *ousel.ClientWithResponses, report map[string]any) {
 	if returned.Query().Get("state") != "journey" {
 		log.Fatal("the state is wrong")
 	}
-	grant, code := "authorization_code", returned.Query().Get("code")
 	ctx := context.Background()
 	token, err := client.CreateUserTokenWithResponse(ctx, ousel.TokenRequest{
-		GrantType: &grant, Code: &code, RedirectUri: &options.RedirectURI,
-		ClientId: &options.ClientID, ClientSecret: &options.Key,
+		GrantType: "authorization_code", Code: returned.Query().Get("code"),
+		RedirectUri: options.RedirectURI, ClientId: &options.ClientID, ClientSecret: &options.Key,
 	}, withoutCredential)
 	check(err)
 	user := connectAs(token.JSON200.AccessToken)

@@ -87,7 +87,7 @@ fun connectPerson() {
     val token = connectAs(null).createUserToken(
         TokenRequest(
             grantType = "authorization_code",
-            code = returned.queryParameter("code"),
+            code = returned.queryParameter("code")!!,
             redirectUri = option("redirectUri"),
             clientId = option("clientId"),
             clientSecret = option("key"),

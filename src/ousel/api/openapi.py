@@ -20,6 +20,10 @@ from ousel.kernel.errors import (
 )
 from ousel.kernel.settings import Settings
 
+# The schema of a field that the document requires, but that is decoded as optional, so that the
+# endpoint itself refuses a request without it.
+REQUIRED: Final = {"x-required": True}
+
 _REFERENCE_TEMPLATE: Final = "#/components/schemas/{name}"
 _COMMON_REFUSALS: Final[tuple[type[Refusal], ...]] = (
     http_refusals.InternalError,
@@ -52,6 +56,20 @@ _COMMON_HEADERS: Final[dict[str, Any]] = {
         "schema": {"type": "string", "pattern": "^req_[0-9a-v]{26}$"},
     },
 }
+_RETRY_AFTER: Final[dict[str, Any]] = {
+    "Retry-After": {
+        "description": "Whole seconds to wait before you try again.",
+        "required": False,
+        "schema": {"type": "integer", "minimum": 1},
+    },
+}
+_PREFERENCE_APPLIED: Final[dict[str, Any]] = {
+    "Preference-Applied": {
+        "description": "How long the answer was allowed to wait. Absent if it was not.",
+        "required": False,
+        "schema": {"type": "string", "pattern": "^wait=[0-9]+$"},
+    },
+}
 _HEADERS_BY_STATUS: Final[dict[int, dict[str, Any]]] = {
     401: {
         "WWW-Authenticate": {
@@ -60,14 +78,11 @@ _HEADERS_BY_STATUS: Final[dict[int, dict[str, Any]]] = {
             "schema": {"type": "string", "pattern": "^Bearer"},
         },
     },
-    429: {
-        "Retry-After": {
-            "description": "Whole seconds to wait.",
-            "required": True,
-            "schema": {"type": "integer", "minimum": 1},
-        },
-    },
+    429: {"Retry-After": _RETRY_AFTER["Retry-After"] | {"required": True}},
+    503: _RETRY_AFTER,
 }
+# A cure names the header that says when to try again, or the one that delays the answer.
+_HEADERS_BY_CURE: Final = {"`Retry-After`": _RETRY_AFTER, "`Prefer: wait": _PREFERENCE_APPLIED}
 
 
 def openapi_document(routes: Iterable[Route], settings: Settings, version: str) -> dict[str, Any]:
@@ -75,7 +90,10 @@ def openapi_document(routes: Iterable[Route], settings: Settings, version: str) 
     documented = [route for route in routes if route.in_reference]
     types = list(dict.fromkeys(each for route in documented for each in _types(route)))
     references, components = _schemas_of(*types)
-    components = {name: _without_null_defaults(each) for name, each in components.items()}
+    components = {
+        name: _with_required_fields(_without_null_defaults(each))
+        for name, each in components.items()
+    }
     schemas = dict(zip(types, references, strict=True))
     _require_all_fields_of_answers(documented, schemas, components)
     paths: dict[str, dict[str, Any]] = {}
@@ -162,6 +180,15 @@ def _without_null_defaults(component: dict[str, Any]) -> dict[str, Any]:
         for name, field in component.get("properties", {}).items()
     }
     return component | {"properties": properties}
+
+
+def _with_required_fields(component: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema in which the fields that are marked as required are so, and not null."""
+    properties = component["properties"]
+    marked = [name for name, field in properties.items() if field.pop("x-required", False)]
+    stated = {name: _without_null(properties[name]) for name in marked}
+    required = [*component.get("required", ()), *marked]
+    return component | {"properties": properties | stated, "required": required}
 
 
 def _add_types_of_enums(value: Any) -> None:
@@ -255,7 +282,7 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a query parameter's schema without null, which a query cannot express."""
+    """Return the schema without null, such as of a query parameter, which cannot be null."""
     choices = [each for each in schema.pop("anyOf", []) if each != {"type": "null"}]
     if "enum" in schema:
         schema["enum"] = [each for each in schema["enum"] if each is not None]
@@ -279,6 +306,10 @@ def _responses(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
         by_status.setdefault(refusal.status, []).append(refusal)
     for status, possible in by_status.items():
         responses[str(status)] = _refusal_response(status, possible, schemas)
+    if "Prefer" in route.request_headers:
+        for status in route.successes:
+            response = responses[str(status)]
+            response["headers"] = response.get("headers", {}) | _PREFERENCE_APPLIED
     for response in responses.values():
         response["headers"] = response.get("headers", {}) | _COMMON_HEADERS
     return responses
@@ -287,10 +318,14 @@ def _responses(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
 def _refusal_response(
     status: int, possible: list[type[Refusal]], schemas: dict[Any, Any]
 ) -> dict[str, Any]:
+    headers: dict[str, Any] = {}
+    for name, named in _HEADERS_BY_CURE.items():
+        if any(name in refusal.cure for refusal in possible):
+            headers |= named
     return {
         "description": " ".join(f"{refusal.title} (`{refusal.code}`)." for refusal in possible),
         "content": {"application/problem+json": {"schema": schemas[Problem]}},
-        "headers": _HEADERS_BY_STATUS.get(status, {}),
+        "headers": headers | _HEADERS_BY_STATUS.get(status, {}),
     }
 
 

@@ -19,6 +19,21 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     code: Annotated[str, msgspec.Meta(description="Stable, machine-readable.")]
     request_id: str
     param: Annotated[str | None, msgspec.Meta(description="The field at fault.")] = None
+    transfer_id: Annotated[
+        str | None, msgspec.Meta(description="The transfer that the idempotency key was used for.")
+    ] = None
+    charge_id: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="The charge in question, or the one that the idempotency key was used for."
+        ),
+    ] = None
+    charge_status: Annotated[
+        str | None, msgspec.Meta(description="The status of the charge in question.")
+    ] = None
+    scope: Annotated[
+        str | None, msgspec.Meta(description="The scope that the user token lacks.")
+    ] = None
 
 
 def problem_answer(
@@ -33,10 +48,10 @@ def problem_answer(
         code=refusal.code,
         request_id=request_id,
         param=refusal.param,
+        **refusal.members,
     )
-    members = msgspec.to_builtins(problem) | refusal.members
     headers += retry_after_header(refusal)
     if isinstance(refusal, ChallengeRefusal):
         headers += ((b"www-authenticate", refusal.challenge),)
-    body = msgspec.json.encode(members)
+    body = msgspec.json.encode(problem)
     return Answer(refusal.status, body, b"application/problem+json", headers, code=refusal.code)

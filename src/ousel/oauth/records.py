@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from ousel.api.openapi import REQUIRED
 from ousel.api.refusals import OriginNotAllowed, Unauthorized
 from ousel.http.messages import Answer, RawHeader, json_answer, retry_after_header
 from ousel.kernel.errors import RateLimited, Refusal
@@ -23,20 +24,25 @@ class TokenRequest(msgspec.Struct, frozen=True, kw_only=True):
     grant_type: Annotated[
         str | None,
         msgspec.Meta(
-            description="Always `authorization_code`. Required.", examples=["authorization_code"]
+            description="Always `authorization_code`.",
+            examples=["authorization_code"],
+            extra_json_schema=REQUIRED,
         ),
     ] = None
     code: Annotated[
         str | None,
         msgspec.Meta(
-            description="The code from the redirect back to you. Required.", examples=["ac_…"]
+            description="The code from the redirect back to you.",
+            examples=["ac_…"],
+            extra_json_schema=REQUIRED,
         ),
     ] = None
     redirect_uri: Annotated[
         str | None,
         msgspec.Meta(
-            description="The redirect URI to which the code was sent. Required.",
+            description="The redirect URI to which the code was sent.",
             examples=["https://shop.example/connected"],
+            extra_json_schema=REQUIRED,
         ),
     ] = None
     client_id: Annotated[
@@ -54,7 +60,10 @@ class RevocationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A token to revoke. Parameters that are not named here are ignored (RFC 6749, 3.2)."""
 
     token: Annotated[
-        str | None, msgspec.Meta(description="The user token. Required.", examples=["ut_live_…"])
+        str | None,
+        msgspec.Meta(
+            description="The user token.", examples=["ut_live_…"], extra_json_schema=REQUIRED
+        ),
     ] = None
     token_type_hint: Annotated[
         str | None, msgspec.Meta(description="Not needed: there is only one type of token.")

@@ -74,7 +74,16 @@ class TransfersQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     order: Order = "newest"
     limit: Limit = LIMIT_DEFAULT
-    cursor: Cursor | None = None
+    cursor: (
+        Annotated[
+            Cursor,
+            msgspec.Meta(
+                description="`next_cursor` of the previous page. With order=oldest, it may also "
+                "be the `sequence` of the last transfer that you have handled.",
+            ),
+        ]
+        | None
+    ) = None
     direction: Literal["in", "out"] | None = None
     kind: Kind | None = None
     created_after: Annotated[
