@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -11,10 +12,14 @@ from ousel.http.messages import AnswerDropped, Request, Response, header_lines
 from ousel.kernel.cancellation import run_to_end
 from ousel.kernel.deadlines import current_deadline, set_deadline
 
+if TYPE_CHECKING:
+    import socket
+
 PATIENCE_SECONDS = 30.0  # a busy machine is not a defect
 IDLE_SECONDS = 600.0  # longer than any stall of the machine
 PIECE_BYTES = 64 * 1024
 STREAM_PIECES = 256
+WAYS_TO_HANG_UP = ["close", "half-close", "reset"]
 
 
 class EchoApplication:
@@ -110,6 +115,16 @@ class EchoClient:
         self.writer.write(data)
         self._sent += len(data)
 
+    def hang_up(self, way: str) -> None:
+        """Hang up in one of the WAYS_TO_HANG_UP."""
+        match way:
+            case "close":
+                self.writer.close()
+            case "half-close":
+                self.writer.write_eof()
+            case _:
+                self.writer.transport.abort()
+
     async def wait_until_received(self) -> None:
         """Wait until the server has received everything sent so far, or closed the connection."""
         wanted = self._received_before + self._sent
@@ -139,8 +154,10 @@ class EchoServer:
         self.application = EchoApplication()
         self.idle_seconds: float = IDLE_SECONDS
         self.bytes_received = 0
+        self.accepted: list[socket.socket] = []
         self.progress = asyncio.Event()  # bytes arrived, or a connection ended
         self.reading_pauses = 0  # how often the server stopped reading from a client
+        self.waiting_when_read = 0  # how many requests of a client waited when it read on, at most
         self.writing_pauses = 0  # how often a client did not read what was written
         self.state = OwnServerState()
         self.state.default_headers = [(b"date", b"today")]
@@ -169,8 +186,15 @@ class _CountingConnection(Connection):
         self._echo_server = server
 
     @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._echo_server.accepted.append(self._socket)
+
+    @override
     def data_received(self, data: bytes) -> None:
         self._echo_server.bytes_received += len(data)
+        waiting = max(self._echo_server.waiting_when_read, len(self._waiting_requests))
+        self._echo_server.waiting_when_read = waiting
         super().data_received(data)
         self._echo_server.reading_pauses += not self._transport.is_reading()
         self._echo_server.progress.set()

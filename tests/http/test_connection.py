@@ -71,6 +71,18 @@ async def test_space_around_a_value_is_not_a_part_of_it(
     assert request.headers == {b"host": b"x"} | headers
 
 
+@pytest.mark.parametrize("address", [b"http://elsewhere", b"http://elsewhere?b"])
+async def test_a_whole_address_may_have_no_path(
+    echo_server: EchoServer, client: EchoClient, address: bytes
+) -> None:
+    """An empty path is that of the root (RFC 9110, section 4.2.3)."""
+    client.send(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % address)
+    await client.answer()
+
+    [request] = echo_server.application.requests
+    assert (request.path, request.query) == ("/", address.partition(b"?")[2])
+
+
 @pytest.mark.parametrize("address", [b"http://elsewhere/a?b#c", b"/a?b"])
 async def test_an_address_may_be_whole(
     echo_server: EchoServer, client: EchoClient, address: bytes
@@ -111,7 +123,7 @@ async def test_a_request_does_not_inherit_a_deadline(
 async def test_many_requests_sent_ahead_are_all_answered(
     echo_server: EchoServer, client: EchoClient
 ) -> None:
-    """Past a limit the server reads no further until it has caught up, and loses nothing."""
+    """While as many wait as may wait, the server reads no further, and it loses nothing."""
     count = REQUESTS_WAITING_MAX * 100
     client.send(get("/slow"))
     client.send(b"".join(post(f"/{number}", b"x" * 1000) for number in range(count)))
@@ -121,6 +133,7 @@ async def test_many_requests_sent_ahead_are_all_answered(
 
     for number in range(count):
         assert (await client.answer())[1].startswith(b"/%d x" % number)
+    assert 0 < echo_server.waiting_when_read < REQUESTS_WAITING_MAX
 
 
 async def test_a_head_request_gets_the_head_alone(client: EchoClient) -> None:

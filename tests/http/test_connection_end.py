@@ -9,11 +9,13 @@ import pytest
 from ousel.http import connection
 from ousel.http.connection import REQUESTS_WAITING_MAX, Connection
 from ousel.http.parser import HEAD_BYTES_MAX
+from ousel.http.unread import has_hung_up
 from tests.http.echo_server import (
     IDLE_SECONDS,
     PATIENCE_SECONDS,
     PIECE_BYTES,
     STREAM_PIECES,
+    WAYS_TO_HANG_UP,
     EchoClient,
     EchoServer,
     get,
@@ -186,7 +188,7 @@ async def test_malformed_bytes_in_a_body_that_is_answered_already_end_the_connec
     assert await client.rest() == b""
 
 
-@pytest.mark.parametrize("way", ["close", "half-close", "reset"])
+@pytest.mark.parametrize("way", WAYS_TO_HANG_UP)
 async def test_a_client_that_hangs_up_cancels_its_requests(
     echo_server: EchoServer, client: EchoClient, way: str
 ) -> None:
@@ -194,16 +196,26 @@ async def test_a_client_that_hangs_up_cancels_its_requests(
     client.send(get("/slow") + post("/never", b""))
     await client.wait_until_received()
 
-    match way:
-        case "close":
-            client.writer.close()
-        case "half-close":
-            client.writer.write_eof()
-        case _:
-            client.writer.transport.abort()
+    client.hang_up(way)
 
     async with asyncio.timeout(PATIENCE_SECONDS):
         await echo_server.application.canceled.wait()
+    await until(lambda: not echo_server.state.connections and not echo_server.state.tasks)
+    assert [request.path for request in echo_server.application.requests] == ["/slow"]
+
+
+@pytest.mark.parametrize("way", WAYS_TO_HANG_UP)
+async def test_a_client_that_hangs_up_while_the_server_reads_nothing_is_noticed(
+    echo_server: EchoServer, client: EchoClient, way: str
+) -> None:
+    """It is noticed after the current answer, and the requests that were sent ahead never begin."""
+    client.send(get("/slow") + post("/never", b"") * 10 * REQUESTS_WAITING_MAX)
+    await until(lambda: echo_server.reading_pauses)
+
+    client.hang_up(way)
+    await until(lambda: has_hung_up(echo_server.accepted[0]))
+    echo_server.application.let_go.set()
+
     await until(lambda: not echo_server.state.connections and not echo_server.state.tasks)
     assert [request.path for request in echo_server.application.requests] == ["/slow"]
 
@@ -324,13 +336,14 @@ async def test_a_client_that_reads_nothing_is_not_waited_for_longer_than_an_idle
 async def test_a_server_that_stops_does_not_wait_for_a_client_that_reads_nothing(
     echo_server: EchoServer, loop_time: LoopTime, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    """It has a limited time to read; a client that reads gets its whole answer."""
+    """It has a limited time to read, from then on; a client that reads gets its whole answer."""
     monkeypatch.setattr(connection, "LINGER_SECONDS_MAX", IDLE_SECONDS / 4)
     async with echo_server.connect() as idle, echo_server.connect() as reading:
         for client in (idle, reading):
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             client.send(get(path))
         await until(lambda: echo_server.writing_pauses >= 2)
+        loop_time.advance(IDLE_SECONDS / 2)
         for each in list(echo_server.state.connections):
             each.shutdown()
         reading.writer.transport.resume_reading()  # type: ignore[attr-defined]

@@ -20,7 +20,6 @@ from ousel.database.clock import clock_of
 from ousel.docs.documents import Documents
 from ousel.docs.reference import ApiReference
 from ousel.docs.trial import Trials
-from ousel.http.shutdown import on_stop_signal
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.garbage_collection import tune_garbage_collector
@@ -123,8 +122,7 @@ class Ousel:
             async with self.running():
                 tune_garbage_collector()
                 await send({"type": "lifespan.startup.complete"})
-                with on_stop_signal(self.services.end_waits):
-                    await receive()
+                await receive()
         except (Refusal, LogKeyUnusable) as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 import uvicorn
+from typing_extensions import override
 
 from ousel.app.ousel import Ousel
 from ousel.cli.console import fail
@@ -48,7 +49,14 @@ class _UvicornConnection(Connection):
     """A connection with the constructor that uvicorn's server calls."""
 
     def __init__(self, config: uvicorn.Config, server_state: ServerState, **_: Any) -> None:
-        super().__init__(cast("Ousel", config.app), server_state, config.timeout_keep_alive)
+        self._service = cast("Ousel", config.app)
+        super().__init__(self._service, server_state, config.timeout_keep_alive)
+
+    @override
+    def shutdown(self) -> None:
+        super().shutdown()
+        # Those who wait are answered later, when all connections have been told to close.
+        self._service.services.end_waits()
 
 
 async def prepare_to_serve(

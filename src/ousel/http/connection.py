@@ -16,7 +16,7 @@ from typing_extensions import override
 from ousel.http.messages import AnswerDropped, Request, Responder, Response
 from ousel.http.parser import RequestParser
 from ousel.http.turns import Turns
-from ousel.http.unread import seconds_unread
+from ousel.http.unread import has_hung_up, seconds_unread
 from ousel.kernel.logs import EventLogger
 
 REQUESTS_WAITING_MAX: Final = 16
@@ -115,6 +115,7 @@ class Connection(RequestParser):
 
         A client that does not read its answers gets only a few more seconds.
         """
+        self._last_active_at = self._unwritable_since = self._loop.time()
         self._closes_after_answer = True
         if self._answer_task is None:
             self._transport.close()
@@ -231,11 +232,10 @@ class Connection(RequestParser):
         """Answer the next request, or close the connection if this was the last one."""
         self._last_active_at = self._loop.time()
         self._answer_task = None
+        if self._is_reading_paused:
+            self._read_on()
         if self._transport.is_closing():
             return
-        if self._is_reading_paused:
-            self._is_reading_paused = False
-            self._transport.resume_reading()
         if self._closes_after_answer:
             self._close()
         elif self._waiting_requests:
@@ -244,6 +244,15 @@ class Connection(RequestParser):
             self._close()
         elif self._is_incomplete and self._request is not None:
             self._send_continue(self._request)
+
+    def _read_on(self) -> None:
+        """Resume reading, unless many requests still wait: then only look for a hang-up."""
+        is_enough = len(self._waiting_requests) >= REQUESTS_WAITING_MAX
+        if not is_enough or self._closes_after_answer:
+            self._is_reading_paused = False
+            self._transport.resume_reading()
+        elif has_hung_up(self._socket):
+            self._transport.close()
 
     def _close(self) -> None:
         """Close the connection, but let a client that is still sending read its answer first.

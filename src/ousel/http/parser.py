@@ -267,4 +267,4 @@ def _path_and_query(url: bytes) -> tuple[bytes, bytes]:
         path, _, query = url.partition(b"?")
         return path, query
     parsed = httptools.parse_url(url)
-    return parsed.path, parsed.query or b""
+    return parsed.path or b"/", parsed.query or b""
