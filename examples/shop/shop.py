@@ -380,11 +380,12 @@ def with_visitor_cookie(request: Request, response: Response) -> Response:
 
 @asynccontextmanager
 async def lifespan(_: Starlette) -> AsyncIterator[None]:
-    """Deliver orders while the shop is open."""
+    """Deliver orders while the shop is open. Then close the connections to Ousel."""
     delivering = asyncio.create_task(deliver_while_open())
     yield
     delivering.cancel()
     await asyncio.gather(delivering, return_exceptions=True)
+    await ousel.close()
 
 
 shop = Starlette(

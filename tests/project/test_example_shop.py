@@ -19,7 +19,7 @@ from ousel.charges.service import ChargeService
 from ousel.kernel.clock import system_clock
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account
-from ousel_client import AsyncClient, RetryPolicy, UserToken
+from ousel_client import AsyncClient, ConnectionFailed, RetryPolicy, UserToken
 from tests.oauth.consents import REDIRECT_URI, Consent
 from tests.support.ports import free_port
 from tests.support.raw_sql import RawSql
@@ -146,6 +146,15 @@ async def test_an_order_that_got_no_charge_is_paid_later(shop: ExampleShop) -> N
     assert not ORDER.search((await shop.browser.get("/")).text)
 
 
+async def test_a_shop_that_ends_closes_its_client(shop: ExampleShop) -> None:
+    """Its connections do not stay open."""
+    async with shop.open():
+        assert (await shop.module.ousel.me()).id == shop.caller.account.id
+
+    with pytest.raises(ConnectionFailed, match="closed"):
+        await shop.module.ousel.me()
+
+
 async def test_an_order_whose_charge_ended_unpaid_gets_another(shop: ExampleShop) -> None:
     """A visitor whose charge was canceled or expired is sent to a charge that can be paid."""
     await shop.browser.post("/cart/notes")
@@ -241,6 +250,7 @@ async def test_a_paid_order_is_delivered_once_whenever_the_shop_stops(
     monkeypatch.setattr(shop.module, "WAIT_SECONDS", 60.0)
 
     for _ in range(2):
+        await shop.call(shop.world.server.base_url)  # a shop that has stopped starts anew
         async with shop.open():
             thanks = await shop.browser.get(order_path)
             assert "Thank you" in thanks.text

@@ -1,12 +1,22 @@
 """Reading accounts and balances."""
 
+import math
 from datetime import UTC
 from typing import Any
 
 import pytest
 
 from clients.python.tests.client_kinds import ClientKind, client_of, result_of
-from ousel_client import Account, AsyncClient, Balance, Client, ConnectionFailed, OwnAccount
+from ousel_client import (
+    Account,
+    AsyncClient,
+    AsyncUserClient,
+    Balance,
+    Client,
+    ConnectionFailed,
+    OwnAccount,
+    UserClient,
+)
 from ousel_client.refusals import AccountNotFound, NotFound, Unauthorized
 from tests.support.ports import free_port
 from tests.support.seeded import SeededServer
@@ -96,3 +106,14 @@ def test_an_address_has_a_scheme_and_a_host(kind: type[Client], base_url: str) -
     """A wrong address is refused when the client is created."""
     with pytest.raises(ValueError, match="not an address"):
         kind("sk_live_any", base_url=base_url)
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient, UserClient, AsyncUserClient])
+def test_an_address_with_a_query_and_a_limit_without_time_are_refused(kind: Any) -> None:
+    """Requests would go to another address, or fail before they are sent."""
+    for base_url in ("https://pay.example/v1?y=1", "https://pay.example/v1#y", "https://a/v1?"):
+        with pytest.raises(ValueError, match="query or a fragment"):
+            kind("sk_live_any", base_url=base_url)
+    for seconds in (0, -1, math.nan, math.inf, 86_401):
+        with pytest.raises(ValueError, match="positive, and at most a day"):
+            kind("sk_live_any", base_url="https://pay.example/v1", timeout_seconds=seconds)

@@ -100,6 +100,25 @@ def test_a_conflict_with_the_same_charge_is_success() -> None:
     assert isinstance(raised.value.original, Charge)
 
 
+def test_a_conflict_with_another_charge_leaves_no_doubt() -> None:
+    """The key belongs to the other charge, even if an earlier attempt got no answer."""
+    answers = [httpx2.Response(503)]
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET":
+            return httpx2.Response(200, json=charge_json(reference="once"))
+        conflict = {"code": "idempotency_conflict", "charge_id": "ch_1"}
+        return answers.pop() if answers else httpx2.Response(409, json=conflict)
+
+    transport = httpx2.MockTransport(answer)
+    with (
+        Client("sk_live_any", base_url="http://pay.example/v1", transport=transport) as client,
+        pytest.raises(IdempotencyConflict) as raised,
+    ):
+        client.charges.create(amount=1, reference="twice")
+    assert (raised.value.in_doubt, raised.value.attempts) == (False, 2)
+
+
 def test_a_conflict_that_does_not_name_the_original_is_raised() -> None:
     """If the answer does not name the original, the client cannot compare the terms."""
     with conflicting(None) as client, pytest.raises(IdempotencyConflict) as raised:

@@ -17,6 +17,7 @@ from ousel.kernel.clock import Clock, system_clock
 from ousel.ledger.rules import Account
 from ousel.oauth.connect import ConnectRequest, connect_request, issue_code
 from ousel_client import (
+    ApiError,
     AsyncUserClient,
     BadRequest,
     Client,
@@ -283,6 +284,21 @@ def test_a_wrong_return_address_gives_no_code(query: dict[str, str], kind: type[
         pytest.raises(kind),
     ):
         client.code_from(f"{REDIRECT_URI}?{urlencode(query)}", state="s")
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("access_denied", 403), ("invalid_scope", 400), ("of_tomorrow", 400)]
+)
+def test_an_error_in_a_return_address_has_the_status_of_its_class(code: str, status: int) -> None:
+    """The address contains no status, but programs compare the statuses of all errors."""
+    query = {"error": code, "state": "s", "iss": "https://pay.example"}
+    with (
+        Client("sk_live_any", base_url="https://pay.example/v1") as client,
+        pytest.raises(ApiError) as raised,
+    ):
+        client.code_from(f"{REDIRECT_URI}?{urlencode(query)}", state="s")
+
+    assert (raised.value.code, raised.value.status) == (code, status)
 
 
 def test_a_state_is_never_empty() -> None:

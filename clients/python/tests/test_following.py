@@ -1,6 +1,7 @@
 """Following an account: each transfer once and in order, across failures and restarts."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -69,7 +70,7 @@ class FollowedScript(Script):
         return [request.query.get("cursor") for request in self.requests]
 
 
-def page(*sequences: int, cursor: str) -> Answer:
+def page(*sequences: int, cursor: str | None) -> Answer:
     """Return a page of transfers with these sequences."""
     data = [
         {
@@ -149,6 +150,34 @@ def test_failures_are_retried_for_as_long_as_they_last(failure: Outcome) -> None
     assert [next(follow).sequence for _ in range(2)] == [1, 2]
     assert max(script.delays) == 10.0
     assert [each.held_seconds for each in script.requests[2:]] == [0] * 30
+
+
+def test_an_outage_that_lasts_is_logged_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """From `attempts_max` failures in a row on, somebody should look. Any answer resets them."""
+    caplog.set_level(logging.INFO, "ousel_client")
+    outage = [said(503)] * 4
+    script = FollowedScript(
+        [page(1, cursor="1"), *outage, page(2, cursor="2"), *outage, page(3, cursor="3")]
+    )
+    follow = script.follow(attempts_max=3)
+
+    assert [next(follow).sequence for _ in range(3)] == [1, 2, 3]
+    levels = [each.levelname for each in caplog.records]
+    assert levels == ["INFO", "INFO", "WARNING", "WARNING"] * 2
+
+
+def test_a_page_without_a_next_cursor_is_not_read_again() -> None:
+    """A missing cursor would otherwise mean the account's first transfer."""
+    script = FollowedScript([])
+    script.outcomes = [
+        page(3, 4, cursor=None),
+        held(script, page(cursor=None)),
+        page(5, cursor="five"),
+    ]
+    follow = script.follow("2")
+
+    assert [next(follow).sequence for _ in range(3)] == [3, 4, 5]
+    assert script.cursors == ["2", "4", "4"]
 
 
 def test_a_server_that_never_answers_is_an_error() -> None:

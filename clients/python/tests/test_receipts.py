@@ -1,5 +1,6 @@
 """Receipts are checked without the server, and every byte of them counts."""
 
+import sys
 from decimal import Decimal, Inexact, localcontext
 from typing import Any
 
@@ -107,3 +108,11 @@ def test_a_malformed_key_is_refused(key: str) -> None:
 def test_the_key_of_a_witness_is_not_the_key_of_a_log() -> None:
     with pytest.raises(ReceiptRefused, match="does not belong to a log"):
         Receipt(receipt_of(movement())).check(str(WITNESS.verifier))
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named as it is installed from everywhere, which the client itself is not."""
+    monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
+
+    with pytest.raises(ImportError, match="install the package cryptography"):
+        Receipt(receipt_of(movement())).check(VKEY)

@@ -9,7 +9,7 @@ import pytest
 
 from clients.python.tests.test_connect import connected
 from ousel.app.ousel import Ousel
-from ousel.docs.client_examples import PYTHON_EXAMPLES
+from ousel.docs.client_examples import PYTHON_EXAMPLES, TYPESCRIPT_EXAMPLES
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.settings import Settings
 from ousel_client import Charge, Client, ProofKey, Transfer
@@ -62,22 +62,28 @@ def test_the_examples_run_unchanged(sandbox: SeededServer) -> None:
             found["user"].me()
 
 
-def test_the_examples_for_python_and_curl_make_the_same_transfer(sandbox: SeededServer) -> None:
-    """Both examples have the same idempotency key, so trying both moves the money once."""
-    page = html.unescape(httpx2.get(f"{sandbox.server.origin}/docs/api/createTransfer").text)
+@pytest.mark.parametrize(
+    ("operation", "name"), [("createTransfer", "transfer"), ("createCharge", "charge")]
+)
+def test_the_examples_for_python_and_curl_make_the_same(
+    sandbox: SeededServer, operation: str, name: str
+) -> None:
+    """All examples have the same idempotency key, so trying them moves or asks for money once."""
+    page = html.unescape(httpx2.get(f"{sandbox.server.origin}/docs/api/{operation}").text)
     body = page.partition("-d '")[2].partition("'")[0]
     headers = {
         "Authorization": f"Bearer {sandbox.key}",
         "Content-Type": "application/json",
         "Idempotency-Key": "order-2001",
     }
-    by_curl = httpx2.post(f"{sandbox.base_url}/transfers", content=body, headers=headers).json()
+    by_curl = httpx2.post(f"{sandbox.base_url}/{name}s", content=body, headers=headers).json()
 
     with Client(sandbox.key, base_url=sandbox.base_url) as client:
         found: dict[str, Any] = {"client": client}
-        exec(compile(PYTHON_EXAMPLES["createTransfer"], "createTransfer", "exec"), found)
+        exec(compile(PYTHON_EXAMPLES[operation], operation, "exec"), found)
 
-    assert found["transfer"].id == by_curl["id"]
+    assert found[name].id == by_curl["id"]
+    assert 'idempotency_key: "order-2001"' in TYPESCRIPT_EXAMPLES[operation]
 
 
 def _connect(client: Client, sandbox: SeededServer, found: dict[str, Any]) -> None:

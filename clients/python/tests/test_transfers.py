@@ -1,5 +1,7 @@
 """Transfers: each intent moves once, and can be found by its idempotency key."""
 
+import asyncio
+import inspect
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -10,6 +12,7 @@ from typing_extensions import override
 
 from clients.python.tests.client_kinds import ClientKind, all_of, client_of, result_of
 from ousel_client import (
+    AsyncClient,
     BadRequest,
     Client,
     IdempotencyConflict,
@@ -182,6 +185,83 @@ async def test_an_error_does_not_hide_a_conflict(
     assert isinstance(raised.value.__cause__, AccountNotFound)
 
 
+@pytest.mark.parametrize("original_amount", [None, 7])
+def test_a_conflict_with_another_transfer_leaves_no_doubt(original_amount: int | None) -> None:
+    """If the other transfer is found, the key belongs to it, whatever the first attempt did."""
+    answers = [httpx2.Response(503)]
+    found = [] if original_amount is None else [transfer_json(amount=original_amount)]
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET":
+            return httpx2.Response(200, json=page_json(*found))
+        return answers.pop() if answers else _conflict()
+
+    transport = httpx2.MockTransport(answer)
+    with (
+        Client("sk_live_any", base_url="http://pay.example/v1", transport=transport) as client,
+        pytest.raises(IdempotencyConflict) as raised,
+    ):
+        client.transfers.send(to="@ada", amount=1, idempotency_key="mine")
+
+    assert raised.value.in_doubt is (original_amount is None)
+    assert raised.value.attempts == 2
+
+
+@pytest.mark.parametrize("key", ["another", None])
+def test_an_answer_with_another_key_leaves_doubt(key: str | None) -> None:
+    """It belongs to another request: a proxy or a shared connection has mixed the answers up."""
+    other = transfer_json(amount=1, idempotency_key=key)
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(201, json=other))
+    with (
+        Client("sk_live_any", base_url="http://pay.example/v1", transport=transport) as client,
+        pytest.raises(UnexpectedAnswer, match="another idempotency key") as raised,
+    ):
+        client.transfers.send(to="@ada", amount=1, idempotency_key="mine")
+
+    assert (raised.value.in_doubt, raised.value.idempotency_key) == (True, "mine")
+
+
+def test_an_exception_of_others_has_the_key_in_a_note() -> None:
+    """A signal may end the program in the middle of a transfer. Its traceback shows the key."""
+
+    def interrupt(_: httpx2.Request) -> httpx2.Response:
+        raise KeyboardInterrupt
+
+    transport = httpx2.MockTransport(interrupt)
+    with Client("sk_live_any", base_url="http://pay.example/v1", transport=transport) as client:
+        with pytest.raises(KeyboardInterrupt) as sending:
+            client.transfers.send(to="@ada", amount=1, idempotency_key="mine")
+        with pytest.raises(KeyboardInterrupt) as creating:
+            client.charges.create(amount=1, idempotency_key="mine")
+
+    for raised in (sending, creating):
+        assert raised.value.__notes__ == ["The idempotency key is mine."]
+
+
+async def test_a_canceled_call_has_the_key_in_a_note() -> None:
+    """A time limit cancels the transfer, which may already be made."""
+
+    async def never(_: httpx2.Request) -> httpx2.Response:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    transport = httpx2.MockTransport(never)
+    async with AsyncClient(
+        "sk_live_any", base_url="http://pay.example/v1", transport=transport
+    ) as client:
+        with pytest.raises(TimeoutError) as raised:
+            async with asyncio.timeout(0.05):
+                await client.transfers.send(to="@ada", amount=1, idempotency_key="mine")
+
+    assert isinstance(raised.value.__cause__, asyncio.CancelledError)
+    assert raised.value.__cause__.__notes__ == ["The idempotency key is mine."]
+
+
+def test_help_describes_send(client: Any) -> None:
+    """The method is made by a descriptor, but has the text that people look for."""
+    assert "retry" in (inspect.getdoc(client.transfers.send) or "")
+
+
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_failure_that_may_pass_leaves_doubt_about_a_conflict(status: int) -> None:
     """Nobody knows yet what the key was used for, so the caller must not take another."""
@@ -310,6 +390,33 @@ class AsyncStrictTransport(httpx2.AsyncHTTPTransport):
         if request.method == "POST":
             return _conflict()
         return await super().handle_async_request(request)
+
+
+def transfer_json(**changes: Any) -> dict[str, Any]:
+    """Return a transfer as the server sends it, with these fields changed."""
+    party = {"id": "acct_1", "username": "u", "account_number": "OU1", "display_name": "D"}
+    return {
+        "object": "transfer",
+        "id": "tr_1",
+        "status": "completed",
+        "kind": "transfer",
+        "direction": "out",
+        "currency": "OUSD",
+        "from": party,
+        "to": party,
+        "note": None,
+        "charge_id": None,
+        "sequence": 1,
+        "balance_after": 1,
+        "idempotency_key": "mine",
+        "created_at": "2026-01-31T12:00:00.000000Z",
+        **changes,
+    }
+
+
+def page_json(*records: dict[str, Any]) -> dict[str, Any]:
+    """Return a page of these records as the server sends it."""
+    return {"object": "list", "data": list(records), "has_more": False, "next_cursor": None}
 
 
 def _conflict() -> httpx2.Response:

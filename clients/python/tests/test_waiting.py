@@ -76,13 +76,35 @@ def test_jitter_leaves_at_least_half_of_a_pause() -> None:
 
 
 @pytest.mark.parametrize("outcome", [lost(), said(504), said(429), said(503)])
-def test_polling_follows_a_delayed_answer_that_fails(outcome: Outcome) -> None:
-    """If a request with a delayed answer fails, the client polls: a gateway may have cut it."""
-    script = Script([outcome, charge(), charge("paid")])
+def test_a_request_without_a_delay_follows_one_that_fails(outcome: Outcome) -> None:
+    """A gateway may have cut the delayed answer. Then the client asks for delays again."""
+    script = Script([])
+    held = holding(script, charge())
+    script.outcomes = [outcome, charge(), held, outcome, charge(), charge("paid")]
 
-    assert wait(script).status == "paid"
-    assert preferred(script) == ["wait=25", None, None]
-    assert script.delays[1] > 0
+    assert wait(script, 600).status == "paid"
+    assert preferred(script) == ["wait=25", None, "wait=25"] * 2
+    assert [delay > 0 for delay in script.delays] == [False, True, False] * 2
+
+
+def test_a_server_that_does_not_delay_its_answers_after_a_failure_is_polled() -> None:
+    """It answers at once although it was asked to wait, so there is nothing to wait for."""
+    script = Script([said(503), *[charge()] * 4, charge("paid")])
+
+    assert wait(script, 600).status == "paid"
+    assert preferred(script) == ["wait=25", None, "wait=25", None, None, None]
+    assert [delay > 0 for delay in script.delays] == [False, True, False, True, True, True]
+
+
+def test_the_last_second_is_not_filled_with_requests() -> None:
+    """Too little time is left for a delayed answer: the charge is read once more, at the end."""
+    script = Script([])
+    script.outcomes = [holding(script, charge()), charge()]
+
+    with pytest.raises(WaitTimedOut):
+        wait(script, 10.25)
+    assert preferred(script) == ["wait=10", None]
+    assert sum(script.delays) == 0.25
 
 
 @pytest.mark.parametrize("status", [429, 503])

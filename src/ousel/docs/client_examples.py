@@ -20,11 +20,7 @@ PYTHON_EXAMPLES: Final = {
     ),
     "getTransfer": "transfer = client.transfers.get(transfer_id)",
     "getReceipt": "receipt = client.transfers.receipt(transfer_id)",
-    "createCharge": (
-        "charge = client.charges.create(\n"
-        '    amount="25.00", description="A book", reference="order-1001"\n'
-        ")"
-    ),
+    "createCharge": 'charge = client.charges.create(amount="25.00", idempotency_key="order-2001")',
     "listCharges": (
         'for charge in client.charges.list(status="created"):\n    print(charge.id, charge.amount)'
     ),
@@ -71,7 +67,7 @@ TYPESCRIPT_EXAMPLES: Final = {
     "getReceipt": "const receipt = await client.transfers.receipt(transferId);",
     "createCharge": (
         "const charge = await client.charges.create({\n"
-        '  amount: "25.00", description: "A book", reference: "order-1001",\n'
+        '  amount: "25.00", idempotency_key: "order-2001",\n'
         "});"
     ),
     "listCharges": (

@@ -1,8 +1,8 @@
 """The Python client of Ousel.
 
 `Client` and `AsyncClient` do what a partner key allows. `UserClient` and `AsyncUserClient` read
-what a user token allows. Every exception is an `OuselError`, except ValueError and TypeError for
-wrong arguments, and ImportError if a receipt is checked without the extra `receipts`.
+what a user token allows. Every exception that they raise is an `OuselError`, except ValueError and
+TypeError for wrong arguments, and ImportError if a receipt is checked without the extra `receipts`.
 `ousel_client.refusals` has the classes for the error codes of the API.
 """
 

@@ -102,6 +102,7 @@ class Charges(Resource[Driver]):
                 raise_conflict_or_doubt(conflict, error)
             conflict.original = original
             if any(getattr(original, name) != value for name, value in terms.items()):
+                conflict.in_doubt = False  # the key belongs to the original, and always will
                 raise
             return original
 

@@ -128,7 +128,7 @@ class Client(Partner[SyncDriver], SyncConnections):
 
 
 class AsyncClient(Partner[AsyncDriver], AsyncConnections):
-    """The asyncio client for a partner key. Tasks may share it."""
+    """The asyncio client for a partner key. Tasks may share it. Use it in one event loop."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class UserClient(User[SyncDriver], SyncConnections):
 
 
 class AsyncUserClient(User[AsyncDriver], AsyncConnections):
-    """The asyncio client for a user token. It needs no partner key."""
+    """The asyncio client for a user token. It needs no partner key. Use it in one event loop."""
 
     def __init__(
         self,

@@ -6,16 +6,15 @@ import hmac
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from ousel_client.amounts import encode_object
 from ousel_client.drivers import origin_of
-from ousel_client.errors import Problem, ReturnNotTrusted, UnexpectedAnswer
+from ousel_client.errors import ReturnNotTrusted, UnexpectedAnswer
 from ousel_client.exchange import Request, Steps
 from ousel_client.operations import Driver, Operation, Resource
-from ousel_client.problems import error_from_problem
+from ousel_client.problems import error_from_code
 from ousel_client.records import UserToken
 from ousel_client.retrying import CallSettings
 
@@ -91,9 +90,7 @@ class Connect(Resource[Driver]):
                 f"The issuer {issuer!r} is not the portal {self._portal_url!r} (RFC 9207)."
             )
         if "error" in answer:
-            detail = answer.get("error_description", "")
-            status = HTTPStatus.BAD_REQUEST
-            raise error_from_problem(Problem(status=status, code=answer["error"], detail=detail))
+            raise error_from_code(answer["error"], answer.get("error_description", ""))
         if "code" not in answer:
             raise UnexpectedAnswer("The address contains neither a code nor an error.")
         return answer["code"]

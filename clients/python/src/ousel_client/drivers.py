@@ -1,21 +1,23 @@
 """The two drivers, synchronous and asyncio, which send requests over HTTP and do nothing else."""
 
 import asyncio
+import os
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final, TypeVar
+from functools import cache, partial
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
 
-from ousel_client.exchange import Answer, Attempt, Failure, Outcome, Steps
+from ousel_client.exchange import Answer, Attempt, ClientClosed, Failure, Outcome, Steps
 from ousel_client.records import Page
 
 Result = TypeVar("Result")
 Record = TypeVar("Record")
+Http = TypeVar("Http", httpx2.Client, httpx2.AsyncClient)
 PageSteps = Callable[[str | None], Steps[Page[Record]]]
 
 # These errors occur before any byte of the request is sent.
@@ -25,6 +27,8 @@ _NOT_SENT: Final = (
     httpx2.PoolTimeout,
     httpx2.UnsupportedProtocol,
 )
+_CLOSED: Final = Failure(ClientClosed("The client is closed."), sent=False)
+_TIMEOUT_SECONDS_MAX: Final = 86_400.0  # a day
 _DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}
 # A call that waits holds its connection, and must not keep others from getting one.
 _LIMITS: Final = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
@@ -38,8 +42,12 @@ class Address:
     timeout_seconds: float
 
     def __post_init__(self) -> None:
-        """Refuse a text that is not the address of a server."""
+        """Refuse a text that is not the address of a server, and a time that is no limit."""
         origin_of(self.base_url)
+        if "?" in self.base_url or "#" in self.base_url:
+            raise ValueError("The base URL must not contain a query or a fragment.")
+        if not 0 < self.timeout_seconds <= _TIMEOUT_SECONDS_MAX:
+            raise ValueError("The timeout_seconds must be positive, and at most a day.")
 
     @property
     def origin(self) -> str:
@@ -70,24 +78,52 @@ def _trusted_certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+class _Connections(Generic[Http]):
+    """The connections of one process.
+
+    A process that was forked shares the open ones with its parent, and could read the answers to
+    the parent's requests. So it opens its own.
+    """
+
+    def __init__(self, connect: Callable[[], Http]) -> None:
+        """Connect in this way."""
+        self._connect: Callable[[], Http] = connect
+        self._http: Http = connect()
+        self._process_id = os.getpid()
+
+    @property
+    def http(self) -> Http:
+        """The connections of the current process."""
+        if self._process_id != os.getpid() and not self._http.is_closed:
+            # The old connections are not closed here: the parent uses them.
+            self._http, self._process_id = self._connect(), os.getpid()
+        return self._http
+
+
 class SyncDriver:
     """Sends requests and blocks until they are answered. Threads may share it."""
 
     def __init__(self, address: Address, transport: httpx2.BaseTransport | None) -> None:
         """Connect to this address with the first request."""
         self._timeout_seconds = address.timeout_seconds
-        self._http = httpx2.Client(
+        connect = partial(
+            httpx2.Client,
             base_url=address.base_url,
             transport=transport,
             verify=_trusted_certificates(),
             limits=_LIMITS,
         )
+        self._connections = _Connections(connect)
 
     def run(self, steps: Steps[Result]) -> Result:
         """Send the requests of a call, and return its result."""
         attempt = next(steps)
         while True:
-            outcome = self._outcome(attempt)
+            try:
+                outcome = self._outcome(attempt)
+            except BaseException as error:
+                steps.throw(error)
+                raise
             try:
                 attempt = steps.send(outcome)
             except StopIteration as end:
@@ -106,18 +142,17 @@ class SyncDriver:
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        self._connections.http.close()
 
     def _outcome(self, attempt: Attempt) -> Outcome:
         time.sleep(attempt.delay_seconds)
+        http = self._connections.http
+        if http.is_closed:
+            return _CLOSED
         try:
-            return _answer(self._http.request(**_arguments(attempt, self._timeout_seconds)))
-        except httpx2.RequestError as error:
+            return _answer(http.request(**_arguments(attempt, self._timeout_seconds)))
+        except (httpx2.RequestError, RuntimeError) as error:
             return _failure(error)
-        except RuntimeError as error:
-            if not self._http.is_closed:
-                raise
-            return Failure(error, sent=False, final=True)
 
 
 class AsyncDriver:
@@ -126,18 +161,24 @@ class AsyncDriver:
     def __init__(self, address: Address, transport: httpx2.AsyncBaseTransport | None) -> None:
         """Connect to this address with the first request."""
         self._timeout_seconds = address.timeout_seconds
-        self._http = httpx2.AsyncClient(
+        connect = partial(
+            httpx2.AsyncClient,
             base_url=address.base_url,
             transport=transport,
             verify=_trusted_certificates(),
             limits=_LIMITS,
         )
+        self._connections = _Connections(connect)
 
     async def run(self, steps: Steps[Result]) -> Result:
         """Send the requests of a call, and return its result."""
         attempt = next(steps)
         while True:
-            outcome = await self._outcome(attempt)
+            try:
+                outcome = await self._outcome(attempt)
+            except BaseException as error:
+                steps.throw(error)
+                raise
             try:
                 attempt = steps.send(outcome)
             except StopIteration as end:
@@ -157,18 +198,17 @@ class AsyncDriver:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        await self._connections.http.aclose()
 
     async def _outcome(self, attempt: Attempt) -> Outcome:
         await asyncio.sleep(attempt.delay_seconds)
+        http = self._connections.http
+        if http.is_closed:
+            return _CLOSED
         try:
-            return _answer(await self._http.request(**_arguments(attempt, self._timeout_seconds)))
-        except httpx2.RequestError as error:
+            return _answer(await http.request(**_arguments(attempt, self._timeout_seconds)))
+        except (httpx2.RequestError, RuntimeError) as error:
             return _failure(error)
-        except RuntimeError as error:
-            if not self._http.is_closed:
-                raise
-            return Failure(error, sent=False, final=True)
 
 
 def _arguments(attempt: Attempt, timeout_seconds: float) -> dict[str, Any]:
@@ -194,5 +234,6 @@ def _answer(response: httpx2.Response) -> Answer:
     return Answer(response.status_code, headers, response.content)
 
 
-def _failure(error: httpx2.RequestError) -> Failure:
+def _failure(error: httpx2.RequestError | RuntimeError) -> Failure:
+    # A RuntimeError, such as "Event loop is closed", may occur after the bytes were sent.
     return Failure(error, sent=not isinstance(error, _NOT_SENT))

@@ -45,16 +45,16 @@ class Answer:
     body: bytes = field(repr=False)
 
 
+class ClientClosed(Exception):
+    """The client is closed, so that no request can be sent any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """There was no answer. `sent` says whether the server may have received the request.
-
-    `final` says that the client is closed, so that no request can be sent any more.
-    """
+    """There was no answer. `sent` says whether the server may have received the request."""
 
     error: Exception
     sent: bool
-    final: bool = False
 
 
 Outcome: TypeAlias = Answer | Failure

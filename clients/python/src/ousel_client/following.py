@@ -4,6 +4,7 @@ The two kinds of `Follow` share their position and the steps that read the next 
 only in how they run these steps.
 """
 
+import logging
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
@@ -49,7 +50,8 @@ class Position:
         """Read the next page that has a transfer.
 
         Before the first answer, there are at most `attempts_max` attempts. Later failures are
-        retried for as long as they last, because following has no end.
+        retried for as long as they last, because following has no end. From `attempts_max`
+        failures in a row on, they are logged as warnings.
         """
         failures = unheld = 0
         pause_seconds = 0.0
@@ -64,13 +66,15 @@ class Position:
                 if is_closed(error) or (is_new and failures >= self._settings.policy.attempts_max):
                     raise
                 pause_seconds = self._pause_after(error, failures)
-                log_retry(self._request, error, failures, pause_seconds)
+                is_long = failures >= self._settings.policy.attempts_max
+                level = logging.WARNING if is_long else logging.INFO
+                log_retry(self._request, error, failures, pause_seconds, level)
                 continue
             self._is_connected = True
             self._page.extend(page.data)
-            self._cursor_after_page = page.next_cursor
+            self._cursor_after_page = page.next_cursor or self._cursor_without_next(page)
             if not page.data:
-                self.cursor = page.next_cursor
+                self.cursor = self._cursor_after_page
             # If the server does not delay its answers, poll.
             waited_seconds = self._settings.seconds() - asked_at - pause_seconds
             is_held = 0 < held_seconds < 2 * waited_seconds
@@ -89,6 +93,10 @@ class Position:
         single = self._settings.without_retries()
         answer = yield from send_with_retries(single, request, pause_seconds)
         return decode_answer(decode_page, Transfer, answer)
+
+    def _cursor_without_next(self, page: Page[Transfer]) -> str | None:
+        """Return the cursor after this page: without one, all transfers would be returned again."""
+        return str(page.data[-1].sequence) if page.data else self.cursor
 
     def _pause_after(self, error: OuselError, failures: int) -> float:
         pause_seconds = self._settings.policy.delay_seconds(failures, self._settings.random_share())

@@ -69,9 +69,15 @@ def raise_conflict_or_doubt(conflict: IdempotencyConflict, error: OuselError) ->
 
 
 def with_key_in_errors(steps: Steps[Result], key: str) -> Steps[Result]:
-    """Run the steps, and add the key to any error that they raise."""
+    """Run the steps, and add the key to any error that they raise.
+
+    An exception that is not this client's, such as CancelledError, gets a note with the key.
+    """
     try:
         return (yield from steps)
     except OuselError as error:
         error.idempotency_key = key
+        raise
+    except BaseException as error:
+        error.add_note(f"The idempotency key is {key}.")
         raise

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ousel_client import errors, refusals
 from ousel_client.decoding import Undecodable, parse_object
-from ousel_client.errors import SERVER_ERRORS, ApiError, Problem, ServerError
+from ousel_client.errors import SERVER_ERRORS, ApiError, BadRequest, Problem, ServerError
 from ousel_client.exchange import Answer
 
 _PROBLEM_FIELDS: Final = frozenset(
@@ -26,6 +26,12 @@ _BY_STATUS: Final = {kind.status: kind for kind in _KINDS if kind.status and not
 def error_from_answer(answer: Answer) -> ApiError:
     """Return the exception for an error answer."""
     return error_from_problem(_parse_problem(answer))
+
+
+def error_from_code(code: str, detail: str) -> ApiError:
+    """Return the exception for an error that has no status of its own."""
+    kind = _BY_CODE.get(code, BadRequest)
+    return kind(Problem(status=kind.status, code=code, detail=detail))
 
 
 def error_from_problem(problem: Problem) -> ApiError:

@@ -98,7 +98,7 @@ class _Key:
             from cryptography.exceptions import InvalidSignature
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
         except ImportError as error:
-            raise ImportError("To check receipts, install ousel-client[receipts].") from error
+            raise ImportError("To check receipts, install the package cryptography.") from error
         try:
             Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message)
         except InvalidSignature:

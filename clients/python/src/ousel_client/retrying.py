@@ -10,7 +10,7 @@ from typing import Final
 
 from ousel_client.credentials import Secret
 from ousel_client.errors import SERVER_ERRORS, ApiError, ConnectionFailed, OuselError
-from ousel_client.exchange import Answer, Attempt, Failure, Outcome, Request, Steps
+from ousel_client.exchange import Answer, Attempt, ClientClosed, Failure, Outcome, Request, Steps
 from ousel_client.problems import error_from_answer
 
 _log: Final = logging.getLogger("ousel_client")
@@ -76,7 +76,7 @@ def send_with_retries(
 
 def is_closed(error: OuselError) -> bool:
     """Return whether the client is closed, so that no request can be sent any more."""
-    return isinstance(error.__cause__, RuntimeError)
+    return isinstance(error.__cause__, ClientClosed)
 
 
 def asked_seconds(error: OuselError | None) -> float:
@@ -84,9 +84,16 @@ def asked_seconds(error: OuselError | None) -> float:
     return (error.retry_after_seconds if isinstance(error, ApiError) else None) or 0.0
 
 
-def log_retry(request: Request, error: OuselError, attempt: int, delay_seconds: float) -> None:
+def log_retry(
+    request: Request,
+    error: OuselError,
+    attempt: int,
+    delay_seconds: float,
+    level: int = logging.INFO,
+) -> None:
     """Log that another attempt follows this one."""
-    _log.info(
+    _log.log(
+        level,
         "%s %s: %s; attempt %d starts in %.2f s",
         request.method,
         request.path,
@@ -117,7 +124,9 @@ def _is_in_doubt(outcome: Outcome) -> bool:
 def _may_repeat(request: Request, outcome: Outcome) -> bool:
     """Return whether the same request may be sent again."""
     if isinstance(outcome, Failure):
-        return not outcome.final and (request.repeatable or not outcome.sent)
+        if isinstance(outcome.error, ClientClosed):
+            return False
+        return request.repeatable or not outcome.sent
     if outcome.status == HTTPStatus.TOO_MANY_REQUESTS:
         return True
     return request.repeatable and outcome.status >= SERVER_ERRORS

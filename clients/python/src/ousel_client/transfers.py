@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar, overload
 from ousel_client.amounts import Amount, encode_object, parse_amount
 from ousel_client.decoding import decode_record
 from ousel_client.drivers import AsyncDriver, PageSteps, SyncDriver
-from ousel_client.errors import OuselError
+from ousel_client.errors import OuselError, UnexpectedAnswer
 from ousel_client.exchange import Steps, segment
 from ousel_client.following import AsyncFollow, Follow, follow_query
 from ousel_client.intents import (
@@ -40,11 +40,7 @@ Follow_co = TypeVar("Follow_co", covariant=True)
 
 
 class Send(Protocol[Sent_co]):
-    """Sends a transfer, and retries, as the retry policy allows, until its outcome is known.
-
-    Pass an intent that you have stored, or the recipient and the amount. Without an idempotency
-    key, a new one is created. The transfer and every exception contain it.
-    """
+    """The types of `send`."""
 
     @overload
     def __call__(self, intent: TransferIntent, /) -> Sent_co: ...
@@ -151,7 +147,11 @@ class Transfers(Resource[Driver]):
 
     @Operation
     def find(self, *, idempotency_key: str) -> Steps[Transfer | None]:
-        """Return the transfer that was sent with this key, or None."""
+        """Return the transfer that was sent with this key, or None.
+
+        None is final only if the last attempt with this key is more than 60 seconds ago: until
+        then, it may still be carried out.
+        """
         return self._find(require_key(idempotency_key))
 
     @ListOperation
@@ -191,16 +191,25 @@ class Transfers(Resource[Driver]):
         body = encode_object({"to": intent.to, "amount": intent.amount, "note": intent.note})
         request = self._post("/transfers", body, idempotency_key=intent.idempotency_key)
         try:
-            return (yield from self._record(Transfer, request))
+            transfer = yield from self._record(Transfer, request)
         except IdempotencyConflict as conflict:
             try:
                 original = yield from self._find(intent.idempotency_key)
                 conflict.original = original
-                if original is not None and (yield from self._is_intended(intent, original)):
-                    return original
+                if original is not None:
+                    if (yield from self._is_intended(intent, original)):
+                        return original
+                    conflict.in_doubt = False  # the key belongs to the original, and always will
             except OuselError as error:
                 raise_conflict_or_doubt(conflict, error)
             raise
+        if transfer.idempotency_key != intent.idempotency_key:
+            unexpected = UnexpectedAnswer(
+                "The answer shows a transfer with another idempotency key."
+            )
+            unexpected.in_doubt = True
+            raise unexpected
+        return transfer
 
     def _find(self, idempotency_key: str) -> Steps[Transfer | None]:
         page_after = self._pages(Transfer, "/transfers", {"idempotency_key": idempotency_key})
@@ -218,6 +227,14 @@ class Transfers(Resource[Driver]):
 def _send(
     transfers: Transfers[Any], intent: TransferIntent | None = None, **parts: Any
 ) -> Steps[Transfer]:
+    """Send a transfer, and retry, as the retry policy allows, until its outcome is known.
+
+    Pass an intent that you have stored, or the parts of a transfer: to, amount, note and
+    idempotency_key. Without an idempotency key, a new one is created. The transfer and every
+    OuselError contain it. An exception that this client does not raise, such as CancelledError or
+    KeyboardInterrupt, has it only in a note. So if a call can be canceled, prepare the intent
+    first.
+    """
     if intent is not None and parts:
         raise TypeError("Give an intent or the parts of a transfer, not both.")
     intent = intent or transfers.prepare(**parts)

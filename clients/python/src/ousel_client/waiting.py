@@ -24,15 +24,22 @@ PAUSES: Final = RetryPolicy(first_delay_seconds=0.5, delay_seconds_max=5.0)
 def wait_until_final(
     settings: CallSettings, request: Request, timeout_seconds: float
 ) -> Steps[Charge]:
-    """Ask for the charge until it is final, or raise WaitTimedOut."""
+    """Ask for the charge until it is final, or raise WaitTimedOut.
+
+    After a request that failed, one asks for an answer at once: a gateway may have cut the first.
+    If the server does not delay its answers, poll.
+    """
     ends_at = settings.seconds() + timeout_seconds
     pause_seconds = 0.0
-    is_held = True
+    holds = True  # whether the server delays its answers
+    has_failed = False
     poll = 0
     while True:
         poll += 1
         started_at = settings.seconds()
-        held_seconds = int(min(max(ends_at - started_at, 0.0), HELD_SECONDS_MAX)) if is_held else 0
+        held_seconds = 0
+        if holds and not has_failed:
+            held_seconds = int(min(max(ends_at - started_at, 0.0), HELD_SECONDS_MAX))
         found = yield from _read_charge(settings, request, held_seconds, pause_seconds)
         charge, error = (found, None) if isinstance(found, Charge) else (None, found)
         left_seconds = ends_at - settings.seconds()
@@ -40,10 +47,11 @@ def wait_until_final(
             return charge
         if charge is not None and left_seconds <= 0:
             raise WaitTimedOut(charge)
-        # If the request failed, or the server did not delay its answer, poll from now on.
-        is_held = charge is not None and 0 < held_seconds < 2 * (settings.seconds() - started_at)
+        has_failed = error is not None
+        if charge is not None and held_seconds:
+            holds = held_seconds < 2 * (settings.seconds() - started_at)
         pause_seconds = 0.0
-        if not is_held:
+        if has_failed or not holds or left_seconds < 1:
             pause_seconds = _pause_seconds(settings, poll, error, left_seconds)
         if error is not None:
             log_retry(request, error, poll, pause_seconds)
@@ -69,9 +77,9 @@ def _read_charge(
 def _pause_seconds(
     settings: CallSettings, poll: int, error: OuselError | None, left_seconds: float
 ) -> float:
-    """Return a random pause of at least half of this poll's delay, but at most the time left.
+    """Return a random pause of at least half of this poll's delay.
 
-    It is not shorter than the server asks for.
+    It is not shorter than the server asks for, unless less time is left.
     """
     pause_seconds = PAUSES.delay_seconds(poll, 0.5 + settings.random_share() / 2)
     return min(max(pause_seconds, asked_seconds(error)), max(left_seconds, 0.0))
