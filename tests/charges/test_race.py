@@ -29,6 +29,7 @@ CHARGES_PER_ROUND = 25
 ACTIONS = ("pay", "pay", "cancel", "read")
 OUTCOMES = ("paid", "canceled", "expired")
 PAYERS = 5
+NOTHING_WRITTEN = {"database_unavailable", "deadline_exceeded"}  # the machine stood still
 OUTCOMES_OF_EACH_MIN = ROUNDS * CHARGES_PER_ROUND // 50
 
 
@@ -86,22 +87,27 @@ class Race:
         # A payment takes more steps than a cancellation, so it starts earlier to win as often.
         earliest = 0.0 if action == "pay" else 0.3
         await asyncio.sleep(self.spread_seconds * random.uniform(earliest, 1.2))
-        client = random.choice(self.clients)
-        asked_at = time.perf_counter()
-        if action == "pay":
-            answer = await client.post(
-                f"/sandbox/charges/{charge.id}/pay", json={"payer": random.choice(self.payers)}
-            )
-        elif action == "cancel":
-            answer = await client.post(f"/charges/{charge.id}/cancel")
-        else:
-            answer = await client.get(f"/charges/{charge.id}")
-        record = answer.json()
+        while True:
+            asked_at = time.perf_counter()
+            answer = await self._send(charge, action)
+            record = answer.json()
+            if record.get("code") not in NOTHING_WRITTEN:
+                break
         status = record["status"] if answer.status_code == 200 else record.get("charge_status")
         assert status is not None, answer.text
         succeeded = answer.status_code == 200
         answer_in_race = RaceAnswer(action, succeeded, status, asked_at, time.perf_counter())
         self.answers[charge.id].append(answer_in_race)
+
+    async def _send(self, charge: Charge, action: str) -> httpx2.Response:
+        client = random.choice(self.clients)
+        if action == "pay":
+            return await client.post(
+                f"/sandbox/charges/{charge.id}/pay", json={"payer": random.choice(self.payers)}
+            )
+        if action == "cancel":
+            return await client.post(f"/charges/{charge.id}/cancel")
+        return await client.get(f"/charges/{charge.id}")
 
 
 def agreed_outcome(answers: list[RaceAnswer], status: str) -> str:
