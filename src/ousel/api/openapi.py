@@ -81,8 +81,6 @@ _HEADERS_BY_STATUS: Final[dict[int, dict[str, Any]]] = {
     429: {"Retry-After": _RETRY_AFTER["Retry-After"] | {"required": True}},
     503: _RETRY_AFTER,
 }
-# A cure names the header that says when to try again, or the one that delays the answer.
-_HEADERS_BY_CURE: Final = {"`Retry-After`": _RETRY_AFTER, "`Prefer: wait": _PREFERENCE_APPLIED}
 
 
 def openapi_document(routes: Iterable[Route], settings: Settings, version: str) -> dict[str, Any]:
@@ -307,7 +305,8 @@ def _responses(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
     for status, possible in by_status.items():
         responses[str(status)] = _refusal_response(status, possible, schemas)
     if "Prefer" in route.request_headers:
-        for status in route.successes:
+        waiting = [status for status, possible in by_status.items() if _may_end_soon(possible)]
+        for status in (*route.successes, *waiting):
             response = responses[str(status)]
             response["headers"] = response.get("headers", {}) | _PREFERENCE_APPLIED
     for response in responses.values():
@@ -318,15 +317,16 @@ def _responses(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
 def _refusal_response(
     status: int, possible: list[type[Refusal]], schemas: dict[Any, Any]
 ) -> dict[str, Any]:
-    headers: dict[str, Any] = {}
-    for name, named in _HEADERS_BY_CURE.items():
-        if any(name in refusal.cure for refusal in possible):
-            headers |= named
+    headers = _RETRY_AFTER if _may_end_soon(possible) else {}
     return {
         "description": " ".join(f"{refusal.title} (`{refusal.code}`)." for refusal in possible),
         "content": {"application/problem+json": {"schema": schemas[Problem]}},
         "headers": headers | _HEADERS_BY_STATUS.get(status, {}),
     }
+
+
+def _may_end_soon(possible: Iterable[type[Refusal]]) -> bool:
+    return any(refusal.ends_soon for refusal in possible)
 
 
 def _answer_response(answer: AnswerDescription, schemas: dict[Any, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ class Refusal(Exception):
     title: ClassVar[str]
     cure: ClassVar[str]
     is_for_operator: ClassVar[bool] = False  # pages do not show its detail; the log has it
+    ends_soon: ClassVar[bool] = False  # so a caller may wait for its end
 
     def __init__(
         self,

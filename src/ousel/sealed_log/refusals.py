@@ -10,3 +10,4 @@ class ReceiptNotReady(Refusal):
     code = "receipt_not_ready"
     title = "The receipt is not ready"
     cure = "Retry after `Retry-After` seconds, or send `Prefer: wait=10`."
+    ends_soon = True
