@@ -69,6 +69,7 @@ async def test_an_unknown_outcome_is_not_reported_as_nothing_written(
     assert answer.status_code == 503
     assert "The outcome is not known" in answer.text
     assert "What you sent may have taken effect" in answer.text
+    assert "commit" not in answer.text
 
 
 async def test_paying_moves_the_money_and_leads_to_the_receipt(portal_shop: PortalShop) -> None:

@@ -148,6 +148,7 @@ class OutcomeUnknown(Refusal):
         " Without a key, look at your transfers or charges before you repeat it. A cancellation"
         " needs no key."
     )
+    is_for_operator = True
 
 
 class DeadlineExceeded(Refusal):
