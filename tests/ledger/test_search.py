@@ -86,6 +86,35 @@ async def test_other_tasks_run_between_the_steps_of_many_searches(
     assert turns > 8 * (ENTRIES // STEP_ENTRIES)
 
 
+async def test_searches_that_begin_together_share_one_connection(
+    database: Database, ada: Account
+) -> None:
+    """Of one account, one first step runs at a time; another account's runs beside it."""
+    begun = 0
+    may_go_on = asyncio.Event()
+
+    class SlowReads(DelegatingDatabase):
+        @override
+        async def read(self, work: Work[Result]) -> Result:
+            nonlocal begun
+            begun += 1
+            await may_go_on.wait()
+            return await super().read(work)
+
+    seeker = HistorySearch(SlowReads(database))
+    carol = await person(database, "carol", "1")
+    queries = [HistoryQuery(account_id=ada.id, limit=1, kind="transfer")] * 8
+    queries.append(HistoryQuery(account_id=carol.id, limit=1, kind="funding"))
+    async with asyncio.TaskGroup() as group:
+        searches = [group.create_task(seeker.find(query)) for query in queries]
+        await until(lambda: begun)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert begun == 2
+        may_go_on.set()
+    assert [len(each.result().entries) for each in searches] == [2] * 8 + [1]
+
+
 async def test_a_transfer_is_found_by_its_id(database: Database, ada: Account) -> None:
     """It is found near the time in its id, even if the clock that made the id was ahead."""
     seeker = HistorySearch(database)

@@ -1,10 +1,11 @@
 """Searching a history with filters, which may have to read many entries to fill a page.
 
-A search reads two thousand entries in each step. Its first step runs at once. Of all further steps,
-only one runs at a time, and other requests run in between. So a long history delays nobody else,
-however often it is searched. The searches of one account take turns among themselves, and only the
-one whose turn it is competes with other accounts. Therefore the searches of one account together
-get no more time than a single one.
+A search reads two thousand entries in each step. The first steps of one account run one after
+another, so however many it begins, they leave the other connections to others. Of all further
+steps, only one runs at a time, and other requests run in between. So a long history delays nobody
+else, however often it is searched. The searches of one account take turns among themselves, and
+only the one whose turn it is competes with other accounts. Therefore the searches of one account
+together get no more time than a single one.
 """
 
 import asyncio
@@ -52,6 +53,7 @@ class HistorySearch:
         self._database = database
         self._limit = ConcurrencyLimit(holder_max=SEARCHES_PER_ACCOUNT_MAX)
         self._step_lock = asyncio.Lock()
+        self._first_step_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._account_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._key_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._key_look_ups = asyncio.Semaphore(KEY_LOOK_UPS_MAX)
@@ -149,7 +151,10 @@ class HistorySearch:
         return await self._database.read(begin)
 
     async def _find(self, query: HistoryQuery, *, has_limit: bool) -> SearchResult:
-        found, rest = await self._first_step(query)
+        if _uses_index(query):
+            return (await self._first_step(query))[0]
+        async with self._first_step_locks.setdefault(query.account_id, asyncio.Lock()):
+            found, rest = await self._first_step(query)
         if len(rest) == 0 or len(found.entries) > query.limit:
             return found
         with self._limit.hold(query.account_id) as is_accepted:
