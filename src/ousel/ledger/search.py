@@ -1,6 +1,6 @@
 """Searching a history with filters, which may have to read many entries to fill a page.
 
-A search reads two thousand entries in each step. The first steps of one account run one after
+A search reads five hundred entries in each step. The first steps of one account run one after
 another, so however many it begins, they leave the other connections to others. Of all further
 steps, only one runs at a time, and other requests run in between. So a long history delays nobody
 else, however often it is searched. The searches of one account take turns among themselves, and
@@ -26,7 +26,7 @@ from ousel.ledger.journal import accounts_by_id, wait_for_account
 from ousel.ledger.refusals import TransferNotFound
 from ousel.ledger.rules import Account, Entry
 
-STEP_ENTRIES: Final = 2_000  # reading this many takes a few milliseconds
+STEP_ENTRIES: Final = 500  # reading this many takes less than a millisecond
 SEARCHES_PER_ACCOUNT_MAX: Final = 4
 KEY_LOOK_UPS_MAX: Final = 2  # under the lock of an account, at the same time
 KEY_SECONDS_MAX: Final = 10.0  # for a look-up under the lock, with the wait for its turn
