@@ -4,12 +4,21 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.lab.advice import next_step, what_happened
-from ousel.lab.grading import PAUSES_MIN, REPEATS_MAX, RULE_TITLES, Verdict, grade_calls
+from ousel.lab.evidence import LOOKUP_MICROS
+from ousel.lab.grading import (
+    NETWORK_MICROS_MAX,
+    PAUSES_MIN,
+    REPEATS_MAX,
+    RULE_TITLES,
+    Verdict,
+    grade_calls,
+)
 from ousel.lab.rules import (
     CALLS_MAX,
     DESCRIPTIONS,
@@ -44,6 +53,11 @@ def call(sequence: int = 1, **facts: Any) -> RecordedCall:
     return RecordedCall(sequence=sequence, **usual | facts)
 
 
+def lost(**facts: Any) -> RecordedCall:
+    """Return a request whose answer the lab has dropped."""
+    return call(1, status=None, disturbance="drop-after-commit", **facts)
+
+
 def verdict(
     rule: Rule, *calls: RecordedCall, name: RehearsalName = "unavailable", has_ended: bool = True
 ) -> Verdict:
@@ -73,6 +87,10 @@ def any_calls(draw: st.DrawFn) -> list[RecordedCall]:
             retry_after=draw(st.sampled_from([None, 1, 2])),
             charge_id=draw(SMALL_TEXTS),
             charge_status=draw(st.sampled_from([None, "created", "paid", "expired"])),
+            closed_charges=draw(st.sampled_from([(), ("a",), ("a", "b")])),
+            found_nothing=draw(st.booleans()),
+            limit=draw(st.sampled_from([None, "1", "50"])),
+            disturbance=draw(st.sampled_from([None, "drop-after-commit", "key-revoked"])),
             from_browser=draw(st.booleans()),
             is_forged=draw(st.booleans()),
             event=draw(st.sampled_from([None, "shortened", "shifted", "paid", "closed-already"])),
@@ -126,6 +144,7 @@ def test_a_client_that_keeps_the_rules_never_fails(
                 answered_at=now,
                 status=status,
                 retry_after=retry_after,
+                disturbance="drop-after-commit",
             )
         )
         backoff = 200_000 * 2**attempt
@@ -138,9 +157,9 @@ def test_a_client_that_keeps_the_rules_never_fails(
     assert report.result == "passed"
 
 
-@given(st.integers(PAUSES_MIN, 8), st.integers(0, 9_000))
+@given(st.integers(PAUSES_MIN, 8), st.integers(0, NETWORK_MICROS_MAX))
 def test_retries_without_pauses_break_the_rule_of_backoff(retries: int, pause: int) -> None:
-    """Three or more retries in a row within a few hundredths of a second are too quick."""
+    """Five or more retries that only a slow network keeps apart are too quick."""
     calls = [
         call(number + 1, arrived_at=number * pause, answered_at=number * pause, status=503)
         for number in range(retries + 1)
@@ -162,12 +181,11 @@ def test_retry_after_is_honoured_or_not(asked: int, pause: int) -> None:
 
 def test_a_new_key_is_a_fault_only_for_an_unresolved_intent() -> None:
     """Two equal payments are two intents if the first one was answered before the second came."""
-    lost, paid = call(1, status=None), call(1)
+    paid, slow = call(1), lost(answered_at=None)
     second = call(2, key="another")
-    slow = call(1, status=None, answered_at=None)
 
-    assert verdict("no_new_key_for_old_intent", lost, second) == "failed"
-    assert verdict("same_key_on_retry", lost, second) == "failed"
+    assert verdict("no_new_key_for_old_intent", lost(), second) == "failed"
+    assert verdict("same_key_on_retry", lost(), second) == "failed"
     assert verdict("no_new_key_for_old_intent", paid, second) == "not_shown"
     assert verdict("no_new_key_for_old_intent", slow, second) == "not_shown"
 
@@ -176,14 +194,42 @@ def test_a_lost_answer_may_also_be_looked_up() -> None:
     """Listing the transfers with the key shows the outcome as well as a retry does."""
     lookup = call(2, operation="listTransfers", intent=None, amount=None, status=200)
 
-    assert verdict("same_key_on_retry", call(1, status=None), lookup) == "passed"
+    assert verdict("same_key_on_retry", lost(), lookup) == "passed"
+
+
+@pytest.mark.parametrize(
+    ("waited", "expected"), [(LOOKUP_MICROS - 1, "failed"), (LOOKUP_MICROS, "not_shown")]
+)
+def test_a_new_key_may_follow_once_the_first_one_can_move_nothing(
+    waited: int, expected: Verdict
+) -> None:
+    """A key that is not found a minute after its last use will never move money."""
+    first = lost()
+    at = first.arrived_at + waited
+    nothing = {"status": 200, "found_nothing": True, "arrived_at": at, "answered_at": at}
+    lookup = call(2, operation="listTransfers", intent=None, amount=None, **nothing)
+    second = call(3, key="another", arrived_at=at, answered_at=at)
+
+    assert verdict("no_new_key_for_old_intent", first, lookup, second) == expected
+
+
+def test_a_call_with_a_fault_of_its_own_has_not_been_disturbed() -> None:
+    """If the answer was not lost, nothing was rehearsed, and the first valid call is disturbed."""
+    refused = call(1, status=400, code="invalid_field", disturbance="drop-after-commit")
+    second = call(2)
+
+    report = grade_calls("answer-lost-after-commit", [refused, second], has_ended=True)
+
+    assert report.result == "incomplete"
+    assert {grade.verdict for grade in report.grades if grade.rule == "key_sent"} == {"not_shown"}
+    assert plan_call("answer-lost-after-commit", second, [refused]).disturbance is not None
 
 
 def test_the_same_key_with_another_request_is_a_fault() -> None:
     """A retry sends the same body."""
     changed = call(2, intent="changed", status=409, code="idempotency_conflict")
 
-    assert verdict("same_key_on_retry", call(1, status=None), changed) == "failed"
+    assert verdict("same_key_on_retry", lost(), changed) == "failed"
 
 
 @given(st.integers(0, 6))
@@ -208,15 +254,17 @@ def test_a_person_may_reload_a_page_after_a_final_status(repeats: int) -> None:
 
 
 def test_the_outcome_of_a_charge_is_asked_for() -> None:
-    """Until the lab has closed the charge, or until an answer shows that it is closed already."""
+    """Until an answer shows the outcome; the lab must not have closed another charge unseen."""
     created = call(1, operation="createCharge", charge_id="ch_1", charge_status="created")
     asked = call(2, operation="getCharge", charge_id="ch_1", charge_status="created", key=None)
-    closed = msgspec.structs.replace(asked, sequence=3, event="paid")
-    final = msgspec.structs.replace(asked, charge_status="canceled")
+    unseen = msgspec.structs.replace(asked, sequence=3, event="paid", status=None)
+    seen = msgspec.structs.replace(unseen, status=200, closed_charges=("ch_1",))
+    final = msgspec.structs.replace(asked, charge_status="canceled", closed_charges=("ch_1",))
+    other = msgspec.structs.replace(created, charge_id="ch_2")
 
     expected: dict[Verdict, list[list[RecordedCall]]] = {
-        "passed": [[created, asked, closed], [created, final]],
-        "failed": [[created], [created, asked]],
+        "passed": [[created, asked, seen], [created, asked, unseen, final], [created, final]],
+        "failed": [[created], [created, asked], [created, asked, unseen], [other, created, unseen]],
         "not_shown": [[], [call()]],
     }
     for wanted, cases in expected.items():
@@ -256,12 +304,31 @@ def test_a_list_is_read_to_its_end() -> None:
         )
         for number in range(1, CALLS_MAX + 1)
     ]
+    newest = call(3, **listed, limit="1", has_more=True)
+    other = call(3, **listed | {"intent": "other"}, event="shortened", has_more=True)
 
-    assert verdict("followed_cursor", first, last) == "passed"
-    assert verdict("followed_cursor", first) == "failed"
-    assert verdict("followed_cursor", first, has_ended=False) == "not_shown"
-    assert verdict("followed_cursor", first, alien) == "failed"
-    assert verdict("followed_cursor", *endless) == "not_shown"
+    expected: dict[Verdict, list[list[RecordedCall]]] = {
+        "passed": [[first, last], [first, last, newest], [first, last, other]],
+        "failed": [[first], [first, alien]],
+        "not_shown": [endless, [newest]],
+    }
+    for wanted, cases in expected.items():
+        for calls in cases:
+            assert verdict("followed_cursor", *calls, name="page-shifts") == wanted
+    assert verdict("followed_cursor", first, name="page-shifts", has_ended=False) == "not_shown"
+
+
+def test_a_list_stops_growing_so_that_it_can_be_read_to_its_end() -> None:
+    """The lab adds two transfers to each list, and none for a look at the newest transfer."""
+    planned: list[RecordedCall] = []
+    for sequence, (cursor, limit) in enumerate(
+        [(None, None), ("a", None), ("b", None), ("c", None), (None, "1")], 1
+    ):
+        page = call(sequence, operation="listTransfers", key=None, cursor=cursor, limit=limit)
+        plan = plan_call("page-shifts", page, planned)
+        planned.append(msgspec.structs.replace(page, event=plan.event))
+
+    assert [each.event for each in planned] == ["shortened", "shifted", "shifted", None, None]
 
 
 @given(NAMES, any_calls())

@@ -1,7 +1,7 @@
 """What the lab records: the calls of the app that rehearses, up to a limit, whatever they are."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ from ousel.lab.rules import CALLS_MAX, REHEARSALS_MAX, RecordedCall
 from tests.lab.conftest import REDIRECT_URI, Lab
 from tests.support.accounts import app_with_key, partner
 from tests.support.raw_sql import RawSql
+from tests.support.waiting import until_async
 
 
 @asynccontextmanager
@@ -46,9 +47,11 @@ async def test_the_answer_stands_although_the_deadline_has_passed_since(
     """Some answers are slow: what was committed in time is not answered with a refusal."""
     started = await lab.start("slow")
 
-    def record_too_late(call: RecordedCall, answer: Answer) -> RecordedCall:
+    def record_too_late(
+        call: RecordedCall, answer: Answer, created_charges: Sequence[str]
+    ) -> RecordedCall:
         set_deadline(0.0)
-        return record_answer(call, answer)
+        return record_answer(call, answer, created_charges)
 
     monkeypatch.setattr("ousel.lab.server.record_answer", record_too_late)
     sent = await lab.http.post("/transfers", json={"to": "@ada", "amount": 1})
@@ -217,3 +220,54 @@ async def test_an_unknown_rehearsal_and_a_lost_id_are_refused(lab: Lab) -> None:
         assert (await lab.http.get(url)).status_code == 404
     for id_ in ("reh_none", "%00", "%F0%9F%90%A6"):
         assert (await lab.http.get(f"/sandbox/lab/{id_}")).status_code == 404
+
+
+async def test_a_request_that_is_written_otherwise_is_the_same_request(lab: Lab) -> None:
+    """Ousel compares by value, and so does the lab: 1.0 is 1.00, null is nothing, @Ada is @ada."""
+    started = await lab.start("answer-lost-before-commit")
+    headers = {"Content-Type": "application/json", "Idempotency-Key": "payout"}
+    bodies = [
+        b'{"to": "@ada", "amount": 1.0}',
+        b'{"amount": 1.00, "to": "@Ada", "note": null}',
+        b'{"to": "@\\u0061da", "amount": 1}',
+    ]
+    for body in bodies[:2]:
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await lab.http.post("/transfers", content=body, headers=headers)
+    sent = await lab.http.post("/transfers", content=bodies[2], headers=headers)
+
+    record = await lab.finish(started)
+
+    assert sent.status_code == 201
+    assert (record["result"], _failed_rules(record)) == ("passed", set())
+
+
+async def test_a_client_that_hangs_up_is_recorded(lab: Lab) -> None:
+    """The call is over, and nobody waits for an answer to it."""
+    started = await lab.start("slow")
+    call = asyncio.create_task(lab.http.post("/transfers", json={"to": "@ada", "amount": 1}))
+
+    async def has_arrived() -> bool:
+        return bool((await lab.get(started))["calls"])
+
+    await until_async(has_arrived)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+    [recorded] = (await lab.finish(started))["calls"]
+
+    assert recorded["happened"] == "no answer: the connection was closed"
+
+
+async def test_a_list_shows_the_outcome_of_the_charges_in_it(lab: Lab) -> None:
+    """A client may also learn from a list of charges, or from its transfers, that it was paid."""
+    for path in ("/charges", "/transfers"):
+        started = await lab.start("paid-in-last-second")
+        await lab.http.post("/charges", json={"amount": 1}, headers={"Idempotency-Key": path})
+        for _ in range(2):
+            await lab.http.get(path)
+
+        record = await lab.finish(started)
+
+        assert (record["result"], _failed_rules(record)) == ("passed", set()), record["grades"]

@@ -107,6 +107,16 @@ async def test_a_slow_answer_comes_after_its_seconds(
     assert monotonic() - began >= 1
 
 
+@pytest.mark.slow
+async def test_a_refusal_is_slow_too(client: httpx2.AsyncClient) -> None:
+    """A client must also bear to wait for a refusal."""
+    began = monotonic()
+    answer = await client.get("/charges/ch_none", headers={"Ousel-Rehearse": "slow; seconds=1"})
+
+    assert answer.status_code == 404
+    assert monotonic() - began >= 1
+
+
 @pytest.mark.parametrize(
     "rehearse",
     [

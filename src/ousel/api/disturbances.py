@@ -113,7 +113,15 @@ async def _answer_disturbed(route: Route, disturbance: Disturbance, call: Call[A
         case "key-revoked":
             raise InvalidToken if route.access == "user" else Unauthorized
         case "slow":
-            answer = await route.endpoint(call)
             assert disturbance.seconds is not None
-            await asyncio.sleep(disturbance.seconds)
-            return answer
+            return await _answer_late(route, disturbance.seconds, call)
+
+
+async def _answer_late(route: Route, seconds: int, call: Call[Any, Any]) -> Answer:
+    try:
+        answer = await route.endpoint(call)
+    except Refusal:
+        await asyncio.sleep(seconds)
+        raise
+    await asyncio.sleep(seconds)
+    return answer

@@ -3,7 +3,14 @@
 from http import HTTPStatus
 from typing import Final
 
-from ousel.lab.rules import CREATES, OPEN_RETURN, Event, RecordedCall
+from ousel.lab.rules import (
+    CREATES,
+    FINAL_STATUSES,
+    OPEN_RETURN,
+    Event,
+    RecordedCall,
+    is_disturbed,
+)
 
 _EVENTS: Final[dict[Event, str]] = {
     "answered-at-once": "answered at once, without waiting",
@@ -21,21 +28,29 @@ def what_happened(call: RecordedCall) -> str:
     """Return in a few words how a call was answered and what the lab did."""
     if call.operation == OPEN_RETURN:
         return "returned to your redirect URI with a wrong state"
-    if call.status is not None:
-        answer = f"{call.status}" if call.code is None else f"{call.status} {call.code}"
-        if call.retry_after is not None:
-            answer += f", Retry-After: {call.retry_after}"
-        if call.charge_status is not None:
-            answer += f", charge {call.charge_status}"
-    elif call.disturbance == "drop-after-commit":
-        answer = "carried out, and the answer was lost"
-    elif call.disturbance == "drop-before-commit":
-        answer = "lost before anything was written"
-    else:
-        answer = "no answer: your software hung up, or the call is still running"
-    if call.disturbance is not None and call.disturbance.startswith("slow") and call.status:
-        answer += ", sent late"
+    answer = _without_answer(call) if call.status is None else _answer_in_words(call)
     return answer if call.event is None else f"{answer}; {_EVENTS[call.event]}"
+
+
+def _answer_in_words(call: RecordedCall) -> str:
+    answer = f"{call.status}" if call.code is None else f"{call.status} {call.code}"
+    if call.retry_after is not None:
+        answer += f", Retry-After: {call.retry_after}"
+    if call.charge_status is not None:
+        answer += f", charge {call.charge_status}"
+    if (call.disturbance or "").startswith("slow") and is_disturbed(call):
+        answer += ", sent late"
+    return answer
+
+
+def _without_answer(call: RecordedCall) -> str:
+    if call.answered_at is None:
+        return "no answer so far"
+    if call.disturbance == "drop-after-commit":
+        return "carried out, and the answer was lost"
+    if call.disturbance == "drop-before-commit":
+        return "lost before anything was written"
+    return "no answer: the connection was closed"
 
 
 def next_step(call: RecordedCall) -> str:
@@ -67,9 +82,9 @@ def _after_refusal(call: RecordedCall, status: int) -> str:
 
 def _after_success(call: RecordedCall) -> str:
     if call.operation == "getCharge":
-        if call.charge_status == "created":
-            return "Ask again later, or with Prefer: wait."
-        return "Stop asking: this status never changes."
+        if call.charge_status in FINAL_STATUSES:
+            return "Stop asking: this status never changes."
+        return "Ask again later, or with Prefer: wait."
     if call.has_more:
         return "Ask for the next page with the next_cursor of this one."
     if call.operation in CREATES:

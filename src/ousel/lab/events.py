@@ -11,7 +11,7 @@ from ousel.http.messages import Request
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.money import MICROS_PER_UNIT
-from ousel.lab.rules import PAGE_RECORDS, Event, created_charge
+from ousel.lab.rules import PAGE_RECORDS, Event
 from ousel.lab.service import ArrivedCall
 from ousel.ledger.funding import fund_through
 from ousel.ledger.queue import PostingQueue
@@ -83,7 +83,7 @@ class LabEvents:
 
         If the charge is closed already, leave the clock alone: all partners use it.
         """
-        charge_id = created_charge(arrived.earlier)
+        charge_id = arrived.plan.charge_id
         assert charge_id is not None, "otherwise nothing was planned"
         charge = await self._charges.own_charge(arrived.rehearsal.account_id, charge_id)
         if is_final(charge.status):

@@ -2,13 +2,28 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
+from itertools import pairwise
 from typing import Final
 
 import msgspec
 
-from ousel.lab.rules import CREATES, RecordedCall, RehearsalName
+from ousel.kernel.clock import MICROS_PER_SECOND
+from ousel.lab.rules import (
+    CREATES,
+    DISTURBING,
+    FINAL_STATUSES,
+    RecordedCall,
+    RehearsalName,
+    is_disturbed,
+    is_lookup,
+    is_page,
+    is_refused,
+)
 
-_FINAL_STATUSES: Final = frozenset({"paid", "canceled", "expired"})
+# If a key is not found so long after its last use, no attempt with it will ever move money.
+LOOKUP_MICROS: Final = 60 * MICROS_PER_SECOND
+
+Attempts = list[RecordedCall]  # of one transfer or charge, with the look-ups of their keys
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -19,17 +34,79 @@ class Evidence(msgspec.Struct, frozen=True):
     has_ended: bool
 
     @property
-    def creations(self) -> list[RecordedCall]:
-        """The requests for transfers and charges."""
-        return [call for call in self.calls if call.operation in CREATES]
+    def was_rehearsed(self) -> bool:
+        """Whether a call went wrong as planned, in a rehearsal that makes calls go wrong."""
+        return self.name not in DISTURBING or any(is_disturbed(call) for call in self.calls)
 
     @property
-    def attempts_by_intent(self) -> list[list[RecordedCall]]:
-        """The requests for each transfer or charge, in their order."""
-        attempts: dict[tuple[str, str | None], list[RecordedCall]] = {}
-        for call in self.creations:
-            attempts.setdefault((call.operation, call.intent), []).append(call)
-        return list(attempts.values())
+    def creations(self) -> list[RecordedCall]:
+        """The requests for transfers and charges."""
+        return _creations(self.calls)
+
+    @property
+    def attempts(self) -> list[Attempts]:
+        """The attempts at each transfer or charge, in their order."""
+        found: list[Attempts] = []
+        for call in self.calls:
+            if call.operation not in CREATES and not is_lookup(call):
+                continue
+            repeated = _find_repeated(call, found)
+            if repeated is not None:
+                repeated.append(call)
+            elif call.operation in CREATES:
+                found.append([call])
+        return found
+
+    @property
+    def pages(self) -> list[RecordedCall]:
+        """The pages of the lists that the rehearsal page-shifts disturbs."""
+        return [call for call in self.calls if self.name == "page-shifts" and is_page(call)]
+
+
+def _find_repeated(call: RecordedCall, found: Sequence[Attempts]) -> Attempts | None:
+    """Return the attempts that a call repeats: those with its key.
+
+    If its key is new, it repeats an equal request whose outcome is not known.
+    """
+    with_key = [each for each in found if any(_has_same_key(call, other) for other in each)]
+    with_intent = [each for each in found if _is_same_intent(call, each[0])]
+    still_open = [each for each in with_intent if _was_open_at(each, call)]
+    return next(iter(with_key + still_open), None)
+
+
+def _has_same_key(call: RecordedCall, other: RecordedCall) -> bool:
+    """Return whether two calls use one key; those of transfers and of charges are separate."""
+    are_charges = [each.operation == "createCharge" for each in (call, other)]
+    return call.key is not None and call.key == other.key and are_charges[0] == are_charges[1]
+
+
+def _is_same_intent(call: RecordedCall, other: RecordedCall) -> bool:
+    """Return whether two calls ask for an equal transfer or charge."""
+    return (call.operation, call.intent) == (other.operation, other.intent)
+
+
+def _was_open_at(attempts: Attempts, call: RecordedCall) -> bool:
+    """Return whether the client did not know the outcome of these attempts when this call came."""
+    last = _creations(attempts)[-1]
+    lookups = attempts[attempts.index(last) + 1 :]
+    is_answered = any(_answers(lookup, last) for lookup in lookups)
+    return was_unresolved_at(last, call) and not is_answered
+
+
+def _answers(lookup: RecordedCall, attempt: RecordedCall) -> bool:
+    """Return whether looking a key up has shown what became of the attempt."""
+    is_late = lookup.arrived_at >= attempt.arrived_at + LOOKUP_MICROS
+    return lookup.status == HTTPStatus.OK and (is_late or not lookup.found_nothing)
+
+
+def _creations(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
+    return [call for call in calls if call.operation in CREATES]
+
+
+def retries(attempts: Attempts) -> list[tuple[RecordedCall, RecordedCall]]:
+    """Return each request that had failed when the next one came, together with the next one."""
+    pairs = pairwise(_creations(attempts))
+    return [(earlier, later) for earlier, later in pairs if was_unresolved_at(earlier, later)]
 
 
 def is_unresolved(call: RecordedCall) -> bool:
@@ -46,11 +123,6 @@ def is_after(call: RecordedCall, earlier: RecordedCall) -> bool:
     return call.sequence > earlier.sequence
 
 
-def is_same_intent(call: RecordedCall, other: RecordedCall) -> bool:
-    """Return whether two calls ask for the same transfer or charge."""
-    return (call.operation, call.intent) == (other.operation, other.intent)
-
-
 def was_unresolved_at(earlier: RecordedCall, call: RecordedCall) -> bool:
     """Return whether the earlier call had failed, without a known outcome, when this one came."""
     failed_at = earlier.answered_at
@@ -59,18 +131,11 @@ def was_unresolved_at(earlier: RecordedCall, call: RecordedCall) -> bool:
 
 def is_final(call: RecordedCall) -> bool:
     """Return whether the same call can only get the same answer again."""
-    if call.answered_at is None or call.status is None or call.retry_after is not None:
+    if call.answered_at is None or call.retry_after is not None:
         return False
-    is_refused = (
-        HTTPStatus.BAD_REQUEST <= call.status < HTTPStatus.INTERNAL_SERVER_ERROR
-        and call.status != HTTPStatus.TOO_MANY_REQUESTS
+    return is_refused(call) or (
+        call.operation == "getCharge" and call.charge_status in FINAL_STATUSES
     )
-    return is_refused or shows_outcome(call)
-
-
-def shows_outcome(call: RecordedCall) -> bool:
-    """Return whether the answer says what became of a charge."""
-    return call.operation == "getCharge" and call.charge_status in _FINAL_STATUSES
 
 
 def question(call: RecordedCall) -> tuple[str | None, ...]:

@@ -2,38 +2,41 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from http import HTTPStatus
 from typing import Final, Literal
 
 import msgspec
 
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.lab.evidence import (
+    Attempts,
     Evidence,
     is_after,
     is_final,
-    is_same_intent,
     is_unresolved,
     question,
-    shows_outcome,
-    was_unresolved_at,
+    retries,
 )
 from ousel.lab.rules import (
     CALLS_MAX,
+    CREATES,
     DESCRIPTIONS,
     OPEN_RETURN,
     RecordedCall,
     RehearsalName,
     Rule,
+    created_charges,
 )
 
 # How often the same question may be asked again after a final answer: a person may reload a page.
 REPEATS_MAX: Final = 2
-PAUSES_MIN: Final = 3  # fewer pauses say nothing about backoff, because each may be random
+PAUSES_MIN: Final = 5  # fewer pauses say nothing about backoff, because each may be random
 TOLERANCE_MICROS: Final = MICROS_PER_SECOND // 10  # timers of a client may run slightly fast
-# The sum of a client's n pauses must be at least n * n times this value. Exponential backoff with
+# A pause contains the time on the network. So the shortest pause is subtracted from each of them,
+# but at most this much. The sum of the rest must be at least the minimum. Exponential backoff with
 # full jitter practically always reaches it if the first pause is drawn from 0 to 0.2 seconds.
-PAUSE_MICROS: Final = MICROS_PER_SECOND // 100
+NETWORK_MICROS_MAX: Final = MICROS_PER_SECOND // 5
+WAIT_MICROS_MIN: Final = MICROS_PER_SECOND // 4
 
 Verdict = Literal["passed", "failed", "not_shown"]
 Result = Literal["passed", "failed", "incomplete"]
@@ -52,7 +55,9 @@ RULE_TITLES: Final[dict[Rule, str]] = {
     "kept_secret_on_server": "Keep the secret on the server",
 }
 
-_EXACT: Final = re.compile(r"(0|[1-9][0-9]*)(\.[0-9]{1,6})?", re.ASCII)
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+# With a positive exponent, exact decimals are written too, such as 1E+2.
+_EXACT: Final = re.compile(r"-?[0-9]+(\.[0-9]{1,6}0*|(\.[0-9]+)?[eE]\+?[0-9]+)?", re.ASCII)
 
 
 class Grade(msgspec.Struct, frozen=True):
@@ -75,10 +80,19 @@ def grade_calls(name: RehearsalName, calls: Sequence[RecordedCall], *, has_ended
     """Return the report on a rehearsal; until it has ended, a missing call may still come."""
     evidence = Evidence(name, calls, has_ended)
     grades = [check(evidence) for check in _CHECKS]
+    if not evidence.was_rehearsed:
+        grades = [_without_rehearsal(name, grade) for grade in grades]
     passed = {grade.rule for grade in grades if grade.verdict == "passed"}
     if any(grade.verdict == "failed" for grade in grades):
         return Report("failed", grades)
     return Report("passed" if passed.issuperset(DESCRIPTIONS[name].rules) else "incomplete", grades)
+
+
+def _without_rehearsal(name: RehearsalName, grade: Grade) -> Grade:
+    """Return the grade if nothing went wrong as planned: a rule of the rehearsal is not shown."""
+    if grade.verdict != "passed" or grade.rule not in DESCRIPTIONS[name].rules:
+        return grade
+    return _not_shown(grade.rule, "No call has gone wrong as this rehearsal plans.")
 
 
 def _check_key_sent(evidence: Evidence) -> Grade:
@@ -97,45 +111,45 @@ def _check_key_sent(evidence: Evidence) -> Grade:
 
 def _check_same_key(evidence: Evidence) -> Grade:
     rule: Rule = "same_key_on_retry"
-    unresolved = [call for call in evidence.creations if call.key and is_unresolved(call)]
-    for call in unresolved:
-        again = [each for each in evidence.calls if is_after(each, call) and each.key == call.key]
-        if again and again[0].operation == call.operation and again[0].intent != call.intent:
-            return _failed(rule, "The same key was sent with another request.", [call, again[0]])
-        if again:
-            continue
-        retries = [
-            each
-            for each in evidence.creations
-            if is_after(each, call) and is_same_intent(each, call)
-        ]
-        if retries:
-            return _failed(rule, "The retry had another key.", [call, retries[0]])
-        if evidence.has_ended:
-            reason = "The request was never sent again, so its outcome was never learned."
-            return _failed(rule, reason, [call])
-        return _not_shown(rule, "A call is not resolved yet.")
-    if not unresolved:
+    retried = False
+    for attempts in evidence.attempts:
+        for number, call in enumerate(attempts, 1):
+            if call.operation not in CREATES or not call.key or not is_unresolved(call):
+                continue
+            retried = True
+            grade = _check_retry(rule, call, attempts[number:], has_ended=evidence.has_ended)
+            if grade is not None:
+                return grade
+    if not retried:
         return _not_shown(rule, "Nothing had to be sent again.")
     return Grade(rule, "passed", "Each unresolved request was sent again with its first key.")
 
 
+def _check_retry(
+    rule: Rule, call: RecordedCall, later: Attempts, *, has_ended: bool
+) -> Grade | None:
+    """Return what is wrong with the attempts after an unresolved one, or None."""
+    again = [each for each in later if each.key == call.key]
+    if again and again[0].operation == call.operation and again[0].intent != call.intent:
+        return _failed(rule, "The same key was sent with another request.", [call, again[0]])
+    if again:
+        return None
+    if later:
+        return _failed(rule, "The retry had another key.", [call, later[0]])
+    if has_ended:
+        reason = "The request was never sent again, so its outcome was never learned."
+        return _failed(rule, reason, [call])
+    return _not_shown(rule, "A call is not resolved yet.")
+
+
 def _check_no_new_key(evidence: Evidence) -> Grade:
     rule: Rule = "no_new_key_for_old_intent"
-    retried = False
-    for call in evidence.creations:
-        before = [
-            each
-            for each in evidence.creations
-            if each.sequence < call.sequence and is_same_intent(each, call)
-        ]
-        if not before or not was_unresolved_at(before[-1], call):
-            continue
-        retried = True
-        if call.key is not None and before[-1].key not in (None, call.key):
+    pairs = [pair for attempts in evidence.attempts for pair in retries(attempts)]
+    for earlier, later in pairs:
+        if later.key is not None and earlier.key not in (None, later.key):
             reason = "A request with a new key repeats a request whose outcome was not known."
-            return _failed(rule, reason, [before[-1], call])
-    if not retried:
+            return _failed(rule, reason, [earlier, later])
+    if not pairs:
         return _not_shown(rule, "Nothing was sent again.")
     return Grade(
         rule, "passed", "Each request whose outcome was unknown was repeated with its first key."
@@ -145,20 +159,17 @@ def _check_no_new_key(evidence: Evidence) -> Grade:
 def _check_backoff(evidence: Evidence) -> Grade:
     rule: Rule = "backed_off"
     graded = False
-    for attempts in evidence.attempts_by_intent:
-        pauses = [
-            later.arrived_at - (earlier.answered_at or earlier.arrived_at)
-            for earlier, later in pairwise(attempts)
-            if is_unresolved(earlier) and earlier.retry_after is None
-        ]
-        if len(pauses) < PAUSES_MIN:
+    for attempts in evidence.attempts:
+        pairs = [pair for pair in retries(attempts) if pair[0].retry_after is None]
+        if len(pairs) < PAUSES_MIN:
             continue
         graded = True
-        if sum(pauses) < len(pauses) ** 2 * PAUSE_MICROS:
-            seconds = max(sum(pauses), 0) / MICROS_PER_SECOND
-            return _failed(
-                rule, f"{len(pauses)} retries came within {seconds:.3f} seconds.", attempts
-            )
+        pauses = [_pause(earlier, later) for earlier, later in pairs]
+        network = min(*pauses, NETWORK_MICROS_MAX)
+        if sum(pause - network for pause in pauses) < WAIT_MICROS_MIN:
+            seconds = sum(pauses) / MICROS_PER_SECOND
+            reason = f"{len(pauses)} retries came within {seconds:.3f} seconds."
+            return _failed(rule, reason, [pairs[0][0], *(later for _, later in pairs)])
     if not graded:
         return _not_shown(rule, f"Fewer than {PAUSES_MIN} retries in a row were made.")
     return Grade(rule, "passed", "The retries left the server time to recover.")
@@ -167,27 +178,33 @@ def _check_backoff(evidence: Evidence) -> Grade:
 def _check_retry_after(evidence: Evidence) -> Grade:
     rule: Rule = "honoured_retry_after"
     honoured = False
-    for attempts in evidence.attempts_by_intent:
-        for earlier, later in pairwise(attempts):
-            if earlier.retry_after is None or earlier.answered_at is None:
-                continue
-            honoured = True
-            pause = later.arrived_at - earlier.answered_at
-            if pause < earlier.retry_after * MICROS_PER_SECOND - TOLERANCE_MICROS:
-                reason = (
-                    f"The retry came after {max(pause, 0) / MICROS_PER_SECOND:.2f} seconds, "
-                    f"but Retry-After was {earlier.retry_after}."
-                )
-                return _failed(rule, reason, [earlier, later])
+    for earlier, later in (pair for attempts in evidence.attempts for pair in retries(attempts)):
+        if earlier.retry_after is None:
+            continue
+        honoured = True
+        pause = _pause(earlier, later)
+        if pause < earlier.retry_after * MICROS_PER_SECOND - TOLERANCE_MICROS:
+            reason = (
+                f"The retry came after {pause / MICROS_PER_SECOND:.2f} seconds, "
+                f"but Retry-After was {earlier.retry_after}."
+            )
+            return _failed(rule, reason, [earlier, later])
     if not honoured:
         return _not_shown(rule, "Nothing was sent again after a Retry-After.")
     return Grade(rule, "passed", "Each retry waited at least as long as Retry-After said.")
+
+
+def _pause(earlier: RecordedCall, later: RecordedCall) -> int:
+    assert earlier.answered_at is not None, "otherwise the later one is no reaction to it"
+    return later.arrived_at - earlier.answered_at
 
 
 def _check_amounts(evidence: Evidence) -> Grade:
     rule: Rule = "exact_amounts"
     sent = [call for call in evidence.creations if call.amount is not None]
     for call in sent:
+        if not _NUMBER.fullmatch(call.amount or ""):
+            return _failed(rule, f"{call.amount} is not a JSON number.", [call])
         if not _EXACT.fullmatch(call.amount or ""):
             reason = f"{call.amount} looks like the result of floating-point arithmetic."
             return _failed(rule, reason, [call])
@@ -219,34 +236,43 @@ def _check_stopped(evidence: Evidence) -> Grade:
 
 def _check_outcome(evidence: Evidence) -> Grade:
     rule: Rule = "asked_for_outcome"
-    if any(call.event in ("paid", "expired") or shows_outcome(call) for call in evidence.calls):
+    created = set(created_charges(evidence.calls))
+    known = created & {each for call in evidence.calls for each in call.closed_charges}
+    closed = {call.charge_id for call in evidence.calls if call.event in ("paid", "expired")}
+    if known and known >= closed:
         return Grade(rule, "passed", "Ousel was asked for the outcome until it was known.")
-    created = [call for call in evidence.creations if call.charge_id is not None]
     was_closed = any(call.event == "closed-already" for call in evidence.calls)
     is_about_charges = evidence.name in ("paid-in-last-second", "charge-expires")
     if not is_about_charges or not created or was_closed:
         return _not_shown(rule, "No charge was closed by this rehearsal.")
     if not evidence.has_ended:
-        return _not_shown(rule, "The charge is still open.")
+        return _not_shown(rule, "The outcome of the charge has not been learned yet.")
     reason = "The charge was still open when your software stopped asking for its outcome."
-    return _failed(rule, reason, created)
+    if closed:
+        reason = "The charge was closed, but your software got no answer that shows the outcome."
+    return _failed(rule, reason, [call for call in evidence.creations if call.charge_id in created])
 
 
 def _check_cursor(evidence: Evidence) -> Grade:
     rule: Rule = "followed_cursor"
-    pages = [call for call in evidence.calls if call.event in ("shortened", "shifted")]
     cursors: set[str | None] = {None}
-    for page in pages:
+    lists: dict[str | None, list[RecordedCall]] = {}
+    for page in evidence.pages:
         if page.cursor not in cursors:
             return _failed(rule, "The cursor is not the next_cursor of an earlier page.", [page])
         cursors.add(page.next_cursor)
-    if pages and pages[-1].has_more:
-        if evidence.has_ended and len(evidence.calls) < CALLS_MAX:
-            return _failed(rule, "The reading stopped although has_more was true.", [pages[-1]])
-        return _not_shown(rule, "The list was not read to its end.")
-    if all(page.event == "shortened" for page in pages):
+        if page.status == HTTPStatus.OK:
+            lists.setdefault(page.intent, []).append(page)
+    unfinished = [pages for pages in lists.values() if all(page.has_more for page in pages)]
+    finished = [pages for pages in lists.values() if pages not in unfinished]
+    if any(page.event == "shifted" for pages in finished for page in pages):
+        return Grade(rule, "passed", "Each page continued at the next_cursor of an earlier one.")
+    if not unfinished:
         return _not_shown(rule, "No list with several pages was read.")
-    return Grade(rule, "passed", "Each page continued at the next_cursor of an earlier one.")
+    if evidence.has_ended and len(evidence.calls) < CALLS_MAX:
+        last_pages = [pages[-1] for pages in unfinished]
+        return _failed(rule, "The reading stopped although has_more was true.", last_pages)
+    return _not_shown(rule, "The list was not read to its end.")
 
 
 def _check_state(evidence: Evidence) -> Grade:
@@ -259,7 +285,8 @@ def _check_state(evidence: Evidence) -> Grade:
         return _not_shown(rule, "Nobody opened the forged return.")
     if not evidence.has_ended:
         return _not_shown(rule, "The code has not been exchanged so far.")
-    return Grade(rule, "passed", "The code that came with a wrong state was not exchanged.")
+    reason = "The code was not exchanged. The lab cannot see whether your software received it."
+    return Grade(rule, "passed", reason)
 
 
 def _check_secret(evidence: Evidence) -> Grade:

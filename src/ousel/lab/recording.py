@@ -1,6 +1,7 @@
 """What is recorded of a request and of its answer. Secrets and people's data are left out."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -10,8 +11,9 @@ from ousel.api.callers import Partner, User
 from ousel.api.decoding import is_form
 from ousel.api.route import Route
 from ousel.http.messages import Answer, Request
-from ousel.kernel.errors import Refusal
-from ousel.lab.rules import CREATES, RecordedCall
+from ousel.kernel.errors import InvalidAmount, Refusal
+from ousel.kernel.money import micros_from_json
+from ousel.lab.rules import CREATES, FINAL_STATUSES, RecordedCall
 
 TEXT_CHARACTERS_MAX: Final = 200
 EXCHANGE: Final = "createUserToken"
@@ -28,11 +30,18 @@ Fields = dict[str, msgspec.Raw]
 _fields_decoder: Final = msgspec.json.Decoder(Fields)
 
 
-class _AnswerFields(msgspec.Struct, frozen=True):
-    """The fields of a record or of a list that grading needs."""
+class _RecordFields(msgspec.Struct, frozen=True):
+    """The fields of a charge or of a transfer that grading needs."""
 
     id: str | None = None
     status: str | None = None
+    charge_id: str | None = None  # the charge that a transfer has paid
+
+
+class _AnswerFields(_RecordFields, frozen=True):
+    """The fields of a record or of a list that grading needs."""
+
+    data: list[_RecordFields] | None = None
     next_cursor: str | None = None
     has_more: bool = False
 
@@ -42,8 +51,9 @@ def record_request(
 ) -> RecordedCall:
     """Return what is recorded when a request arrives; its number and time follow later."""
     query = dict(parse_qsl(request.query.decode("latin-1")))
-    fields = _fields_of(request) if route.name in CREATES else {}
-    key = _idempotency_key(request, fields, query)
+    creates = route.name in CREATES
+    fields = _fields_of(request) if creates else {}
+    key = _idempotency_key(request, fields) if creates else query.get(_KEY_FIELD)
     return RecordedCall(
         sequence=0,
         operation=route.name,
@@ -52,9 +62,10 @@ def record_request(
         arrived_at=0,
         credential=None if caller is None else caller.handle,
         key=None if key is None else _hash(key.encode("utf-8", "surrogatepass")),
-        intent=_intent_of(fields) if route.name in CREATES else _question_of(path, query),
+        intent=_intent_of(fields) if creates else _question_of(path, query),
         amount=_text_of(fields.get("amount")),
         cursor=query.get("cursor", "")[:TEXT_CHARACTERS_MAX] or None,
+        limit=query.get("limit", "")[:TEXT_CHARACTERS_MAX] or None,
         is_oldest_first=query.get("order") == "oldest",
         status_filter=query.get("status", "")[:TEXT_CHARACTERS_MAX] or None,
         from_browser=any(name in request.headers for name in _BROWSER_HEADERS),
@@ -62,8 +73,10 @@ def record_request(
     )
 
 
-def record_answer(call: RecordedCall, answer: Answer) -> RecordedCall:
-    """Return the call with what its answer says."""
+def record_answer(
+    call: RecordedCall, answer: Answer, created_charges: Sequence[str]
+) -> RecordedCall:
+    """Return the call with what its answer says, also about the charges created before."""
     try:
         fields = msgspec.json.decode(answer.body, type=_AnswerFields)
     except _UNDECODABLE:
@@ -73,8 +86,10 @@ def record_answer(call: RecordedCall, answer: Answer) -> RecordedCall:
         call,
         status=answer.status,
         code=answer.code,
-        charge_id=(fields.id or call.charge_id) if is_charge else None,
+        charge_id=fields.id if call.operation == "createCharge" else call.charge_id,
         charge_status=fields.status if is_charge else None,
+        closed_charges=tuple({*created_charges} & _closed_charges(fields)),
+        found_nothing=fields.data == [],
         next_cursor=fields.next_cursor,
         has_more=fields.has_more,
     )
@@ -82,11 +97,14 @@ def record_answer(call: RecordedCall, answer: Answer) -> RecordedCall:
 
 def record_refusal(call: RecordedCall, refusal: Refusal) -> RecordedCall:
     """Return the call with what its refusal says."""
+    members = refusal.members
+    is_closed = members.get("charge_status") in FINAL_STATUSES
     return msgspec.structs.replace(
         call,
         status=refusal.status,
         code=refusal.code,
         retry_after=refusal.retry_after_seconds,
+        closed_charges=(members["charge_id"],) if is_closed else (),
     )
 
 
@@ -97,6 +115,14 @@ def code_in(request: Request) -> str | None:
     return _string(_fields_of(request).get("code"))
 
 
+def _closed_charges(fields: _AnswerFields) -> set[str]:
+    """Return the charges of which the answer says that they are paid, canceled or expired."""
+    records = [fields, *(fields.data or [])]
+    closed = {record.id for record in records if record.status in FINAL_STATUSES}
+    paid = {record.charge_id for record in records}
+    return {charge_id for charge_id in closed | paid if charge_id is not None}
+
+
 def _fields_of(request: Request) -> Fields:
     """Return the fields of a JSON object; nothing if the body is something else."""
     try:
@@ -105,21 +131,37 @@ def _fields_of(request: Request) -> Fields:
         return {}
 
 
-def _idempotency_key(request: Request, fields: Fields, query: dict[str, str]) -> str | None:
+def _idempotency_key(request: Request, fields: Fields) -> str | None:
     header = request.headers.get(b"idempotency-key")
     if header is not None:
         return header.decode("latin-1")
-    return _string(fields.get(_KEY_FIELD)) or query.get(_KEY_FIELD)
+    return _string(fields.get(_KEY_FIELD))
 
 
 def _intent_of(fields: Fields) -> str:
-    """Return a hash of what is to be created, without the key; the order of fields is ignored."""
+    """Return a hash of what is to be created, without the key.
+
+    Ousel compares requests by value, so the order of fields and the way of writing are ignored.
+    """
     wanted = [
-        name.encode("utf-8", "replace") + b":" + bytes(value)
+        (name, _value_of(name, value))
         for name, value in sorted(fields.items())
-        if name != _KEY_FIELD
+        if name != _KEY_FIELD and bytes(value) != b"null"
     ]
-    return _hash(b",".join(wanted))
+    return _hash(repr(wanted).encode("utf-8", "backslashreplace"))
+
+
+def _value_of(name: str, value: msgspec.Raw) -> int | str | bytes:
+    """Return the amount or the text that is written; if it is neither, how it is written."""
+    if name == "amount":
+        try:
+            return micros_from_json(bytes(value))
+        except InvalidAmount:
+            return bytes(value)
+    text = _string(value)
+    if text is None:
+        return bytes(value)
+    return text.lower() if name == "to" else text
 
 
 def _question_of(path: dict[str, str], query: dict[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Final, Literal
 
 import msgspec
@@ -10,6 +11,7 @@ CALLS_MAX: Final = 200  # of one rehearsal; after the last one, the rehearsal ha
 SECONDS_MAX: Final = 15 * 60  # how long a rehearsal lasts, unless it is finished earlier
 REHEARSALS_MAX: Final = 20  # of one account; the oldest are deleted
 PAGE_RECORDS: Final = 2  # how many transfers a page has in the rehearsal page-shifts
+PAGES_SHIFTED: Final = 2  # of one list; each adds a transfer, so the list must not grow for ever
 
 RehearsalName = Literal[
     "answer-lost-after-commit",
@@ -43,6 +45,7 @@ Event = Literal["answered-at-once", "paid", "expired", "closed-already", "shorte
 
 CREATES: Final = frozenset({"createTransfer", "createCharge"})
 OPEN_RETURN: Final = "openForgedReturn"  # somebody opened the forged return; not an operation
+FINAL_STATUSES: Final = frozenset({"paid", "canceled", "expired"})  # of a charge
 
 _ID: Final = re.compile(r"reh_[0-9a-v]{26}", re.ASCII)
 _RETRY_RULES: Final[tuple[Rule, ...]] = (
@@ -82,6 +85,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     intent: str | None = None  # a hash of what is to be created, or of what is asked for
     amount: str | None = None  # as written in the body
     cursor: str | None = None
+    limit: str | None = None
     is_oldest_first: bool = False  # a list that new records do not shift
     status_filter: str | None = None  # a list of charges that have this status
     from_browser: bool = False
@@ -92,8 +96,10 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     status: int | None = None  # None if there was no answer
     code: str | None = None
     retry_after: int | None = None
-    charge_id: str | None = None
+    charge_id: str | None = None  # created or asked for, or the one that the event is about
     charge_status: str | None = None
+    closed_charges: tuple[str, ...] = ()  # created in this rehearsal; the answer says: it is final
+    found_nothing: bool = False  # a list without records
     next_cursor: str | None = None
     has_more: bool = False
 
@@ -103,6 +109,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     disturbance: str | None = None
     event: Event | None = None
+    charge_id: str | None = None  # the charge that the event is about
 
 
 class Description(msgspec.Struct, frozen=True):
@@ -182,9 +189,10 @@ DESCRIPTIONS: Final[dict[RehearsalName, Description]] = {
     ),
     "page-shifts": Description(
         "A list that grows while it is read",
-        f"A page of transfers has at most {PAGE_RECORDS} records, and another transfer of 0.01 "
-        "arrives before each further page.",
-        "Let your software read the list of all its transfers. There must be at least three.",
+        f"The first three pages of a list of transfers have at most {PAGE_RECORDS} records, and "
+        "another transfer of 0.01 arrives before the second and the third.",
+        "Let your software read the list of all its transfers to the end. There must be at least "
+        "three.",
         ("followed_cursor",),
     ),
     "forged-return": Description(
@@ -206,6 +214,7 @@ _DISTURBANCES: Final[dict[RehearsalName, tuple[int, str]]] = {
     "slow": (1, "slow; seconds=5"),
 }
 _REVOKED_PREFIXES: Final[dict[RehearsalName, str]] = {"key-revoked": "sk_", "token-expired": "ut_"}
+DISTURBING: Final = frozenset({*_DISTURBANCES, *_REVOKED_PREFIXES})
 
 
 def is_rehearsal_id(text: str) -> bool:
@@ -217,14 +226,13 @@ def plan_call(name: RehearsalName, call: RecordedCall, earlier: Sequence[Recorde
     """Return what the rehearsal does with a call, given the calls before it."""
     if name in _DISTURBANCES:
         first, disturbance = _DISTURBANCES[name]
-        created = sum(each.operation in CREATES for each in earlier)
-        disturbs = call.operation in CREATES and created < first
+        disturbed = sum(is_disturbed(each) for each in earlier)
+        disturbs = call.operation in CREATES and disturbed < first
         return Plan(disturbance=disturbance if disturbs else None)
     if name in _REVOKED_PREFIXES:
         return _plan_revocation(_REVOKED_PREFIXES[name], call, earlier)
-    can_shift = call.operation == "listTransfers" and not call.is_oldest_first
-    if name == "page-shifts" and can_shift:
-        return Plan(event="shortened" if call.cursor is None else "shifted")
+    if name == "page-shifts" and is_page(call):
+        return Plan(event=_page_event(call, earlier))
     if name in ("paid-in-last-second", "charge-expires"):
         return _plan_outcome("paid" if name == "paid-in-last-second" else "expired", call, earlier)
     return Plan()
@@ -236,32 +244,74 @@ def _plan_revocation(prefix: str, call: RecordedCall, earlier: Sequence[Recorded
     return Plan(disturbance="key-revoked" if call.credential in used[:1] else None)
 
 
+def _page_event(call: RecordedCall, earlier: Sequence[RecordedCall]) -> Event | None:
+    """Shorten the first pages of each list, and let a transfer arrive before those that follow."""
+    if call.cursor is None:
+        return "shortened"
+    shifted = sum(each.event == "shifted" and each.intent == call.intent for each in earlier)
+    return "shifted" if shifted < PAGES_SHIFTED else None
+
+
 def _plan_outcome(outcome: Event, call: RecordedCall, earlier: Sequence[RecordedCall]) -> Plan:
     """Answer the first read of a charge at once; close the charge at the second one."""
-    if created_charge(earlier) is None or not _can_show(outcome, call):
+    charge_id = _charge_in_question(outcome, call, created_charges(earlier))
+    if charge_id is None:
         return Plan()
-    events = {each.event for each in earlier}
-    if "answered-at-once" not in events:
-        return Plan(event="answered-at-once")
-    return Plan(event=None if outcome in events else outcome)
+    if not any(each.event and each.charge_id == charge_id for each in earlier):
+        return Plan(event="answered-at-once", charge_id=charge_id)
+    if any(each.event == outcome for each in earlier):
+        return Plan()
+    return Plan(event=outcome, charge_id=charge_id)
 
 
-def _can_show(outcome: Event, call: RecordedCall) -> bool:
-    """Return whether a client can learn from this call that its charge has this outcome."""
+def _charge_in_question(outcome: Event, call: RecordedCall, created: Sequence[str]) -> str | None:
+    """Return the charge whose outcome a client can learn from this call, if there is one."""
+    newest = created[-1] if created else None
     match call.operation:
         case "getCharge":
-            return True
+            return call.charge_id if call.charge_id in created else None
         case "listCharges":
-            return call.status_filter in (None, outcome)
+            return newest if call.status_filter in (None, outcome) else None
         case "listTransfers":
-            return outcome == "paid"
+            return newest if outcome == "paid" and not is_lookup(call) else None
         case _:
-            return False
+            return None
 
 
-def created_charge(calls: Sequence[RecordedCall]) -> str | None:
-    """Return the id of the charge that was created last, if there is one."""
-    created = [
-        each.charge_id for each in calls if each.operation == "createCharge" and each.charge_id
+def created_charges(calls: Sequence[RecordedCall]) -> list[str]:
+    """Return the ids of the charges that were created, in the order of the calls."""
+    return [
+        each.charge_id
+        for each in calls
+        if each.operation == "createCharge" and each.charge_id and each.charge_status == "created"
     ]
-    return created[-1] if created else None
+
+
+def is_refused(call: RecordedCall) -> bool:
+    """Return whether the call has a fault of its own, so that a retry would be refused as well."""
+    return (
+        call.status is not None
+        and HTTPStatus.BAD_REQUEST <= call.status < HTTPStatus.INTERNAL_SERVER_ERROR
+        and call.status != HTTPStatus.TOO_MANY_REQUESTS
+    )
+
+
+def is_disturbed(call: RecordedCall) -> bool:
+    """Return whether the call went wrong as planned; one with a fault of its own did not."""
+    if call.disturbance == "key-revoked":
+        return call.status == HTTPStatus.UNAUTHORIZED
+    return call.disturbance is not None and not is_refused(call)
+
+
+def is_lookup(call: RecordedCall) -> bool:
+    """Return whether the call asks what became of an idempotency key."""
+    return call.operation == "listTransfers" and call.key is not None
+
+
+def is_page(call: RecordedCall) -> bool:
+    """Return whether the call reads a list that new transfers shift.
+
+    With the limit 1, a client looks at the newest transfer only.
+    """
+    is_list = call.operation == "listTransfers" and not is_lookup(call)
+    return is_list and not call.is_oldest_first and call.limit != "1"

@@ -1,5 +1,6 @@
 """The endpoint server of a sandbox: it records and disturbs the calls of apps that rehearse."""
 
+import asyncio
 from typing import Final
 
 import msgspec
@@ -13,6 +14,7 @@ from ousel.http.messages import Answer, AnswerDropped, RawHeader, Request
 from ousel.kernel.errors import Refusal
 from ousel.lab.events import LabEvents
 from ousel.lab.recording import EXCHANGE, code_in, record_answer, record_refusal, record_request
+from ousel.lab.rules import created_charges
 from ousel.lab.service import ArrivedCall, LabService
 
 _OWN_PATHS: Final = "/sandbox/"  # test tools, not calls that a client makes in production
@@ -48,7 +50,7 @@ class LabServer:
         arrived = await self._record_call(route, path, request)
         if arrived is None:
             return await self._endpoints.answer(route, path, request, request_id, extra_headers)
-        call = arrived.call
+        call = msgspec.structs.replace(arrived.call, event=None)
         try:
             event = await self._events.carry_out(arrived, request)
             call = msgspec.structs.replace(call, event=event)
@@ -56,13 +58,14 @@ class LabServer:
                 disturbance = parse_disturbance(arrived.plan.disturbance.encode())
                 route = disturbed_route(route, disturbance)
             answer = await self._endpoints.answer(route, path, request, request_id, extra_headers)
-        except AnswerDropped:
+        except (AnswerDropped, asyncio.CancelledError):
             await self._lab.end_call(arrived, call)
             raise
         except Refusal as refusal:
             await self._lab.end_call(arrived, record_refusal(call, refusal))
             raise
-        await self._lab.end_call(arrived, record_answer(call, answer))
+        created = created_charges(arrived.earlier)
+        await self._lab.end_call(arrived, record_answer(call, answer, created))
         return answer
 
     async def _record_call(

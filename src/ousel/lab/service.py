@@ -6,6 +6,7 @@ import msgspec
 
 from ousel.database.batching import SharedReads
 from ousel.database.port import Database, Transaction
+from ousel.kernel.cancellation import run_to_end
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.deadlines import NO_DEADLINE, set_deadline
 from ousel.kernel.errors import InvalidField, Refusal
@@ -150,7 +151,10 @@ class LabService:
             arrived = msgspec.structs.replace(call, sequence=sequence, arrived_at=now)
             plan = plan_call(rehearsal.name, arrived, earlier)
             arrived = msgspec.structs.replace(
-                arrived, disturbance=plan.disturbance, event=plan.event
+                arrived,
+                disturbance=plan.disturbance,
+                event=plan.event,
+                charge_id=plan.charge_id or arrived.charge_id,
             )
             await store.add_call(transaction, rehearsal, arrived)
             return ArrivedCall(rehearsal, arrived, plan, earlier)
@@ -158,12 +162,17 @@ class LabService:
         return await self._database.write(work)
 
     async def end_call(self, arrived: ArrivedCall, call: RecordedCall) -> None:
-        """Record how a call was answered. If this fails, the answer is sent all the same."""
+        """Record how a call was answered, or that the client has hung up.
+
+        If this fails, the answer is sent all the same.
+        """
         set_deadline(NO_DEADLINE)  # that of the request may have passed: some answers are slow
         answered = msgspec.structs.replace(call, answered_at=self._clock())
         try:
-            await self._database.write(
-                lambda transaction: store.change_call(transaction, arrived.rehearsal, answered)
+            await run_to_end(
+                self._database.write(
+                    lambda transaction: store.change_call(transaction, arrived.rehearsal, answered)
+                )
             )
         except Refusal as refusal:
             _log.warning("an answer was not recorded in the lab", reason=refusal.detail)
