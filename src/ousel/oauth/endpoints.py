@@ -22,10 +22,11 @@ from ousel.oauth.service import TokenService
 
 WELL_KNOWN: Final = "/.well-known/oauth-authorization-server"
 
-_FAILURES: Final = {
-    400: AnswerDescription(
-        "`invalid_request`, `invalid_grant`, `unsupported_grant_type`.", OauthError
-    ),
+_TOKEN_FAILURE: Final = AnswerDescription(
+    "`invalid_request`, `invalid_grant`, `unsupported_grant_type`.", OauthError
+)
+_REVOCATION_FAILURE: Final = AnswerDescription("`invalid_request`, `invalid_grant`.", OauthError)
+_CLIENT_FAILURES: Final = {
     401: AnswerDescription("`invalid_client`.", OauthError, {"WWW-Authenticate": "Basic .+"}),
     403: AnswerDescription(
         "`invalid_request`: the origin is not registered for the app.", OauthError
@@ -64,7 +65,7 @@ class OauthEndpoints:
             takes_forms=True,
             successes={200: AnswerDescription("A user token.", TokenRecord)},
             refusal_format=error_answer,
-            failures=_FAILURES,
+            failures={400: _TOKEN_FAILURE, **_CLIENT_FAILURES},
         )
         self._revocation_route = Route(
             method="POST",
@@ -78,7 +79,7 @@ class OauthEndpoints:
             takes_forms=True,
             successes={200: AnswerDescription("The token is revoked.", RevocationRecord)},
             refusal_format=error_answer,
-            failures=_FAILURES,
+            failures={400: _REVOCATION_FAILURE, **_CLIENT_FAILURES},
         )
 
     def routes(self) -> list[Route]:

@@ -75,13 +75,13 @@ class ConnectionService:
             lambda transaction: list_connections(transaction, account_id, self._clock())
         )
 
-    async def disconnect(self, account_id: str, app_id: str, source: EventSource) -> bool:
-        """End the app's access to the account at once; return whether it was connected."""
+    async def disconnect(self, account_id: str, app_id: str, source: EventSource) -> None:
+        """End the app's access to the account at once, if it is connected."""
 
-        async def work(transaction: Transaction) -> bool:
+        async def work(transaction: Transaction) -> None:
             connection = await find_connection(transaction, account_id, app_id, self._clock())
             if connection is None:
-                return False
+                return
             await disconnect(transaction, account_id, app_id)
             await record_event(
                 transaction,
@@ -91,9 +91,8 @@ class ConnectionService:
                 self._clock,
                 connection.app_name,
             )
-            return True
 
-        return await self._database.write(work)
+        await self._database.write(work)
 
 
 async def exchange_code(
@@ -116,7 +115,10 @@ async def exchange_code(
             return await _issue(transaction, code, mode, now)
     # RFC 6749 section 4.1.2: a second use revokes the tokens issued for the first.
     await store.end_tokens_of_code(transaction, code)
-    return InvalidGrant("The code has been used before; the tokens issued for it are revoked.")
+    return InvalidGrant(
+        "The code was used before, or the person has disconnected the app;"
+        " the tokens issued for it are revoked."
+    )
 
 
 async def revoke_token(transaction: Transaction, secret: str, app_id: str, mode: str) -> None:
@@ -157,9 +159,9 @@ async def find_connection(
     return None
 
 
-async def disconnect(transaction: Transaction, account_id: str, app_id: str) -> bool:
-    """End the app's access to the account at once; return whether it had a token."""
-    return await store.end_all_of_app(transaction, account_id, app_id) > 0
+async def disconnect(transaction: Transaction, account_id: str, app_id: str) -> None:
+    """End the app's access to the account at once."""
+    await store.end_all_of_app(transaction, account_id, app_id)
 
 
 async def end_all_tokens(transaction: Transaction) -> int:

@@ -1,7 +1,6 @@
 """Connections: the apps that can read a person's account."""
 
 from ousel.http.messages import Answer
-from ousel.http.refusals import NotFound
 from ousel.oauth.pages import SCOPE_LABELS
 from ousel.oauth.service import ConnectionService
 from ousel.people.event_source import event_source
@@ -35,10 +34,8 @@ class ConnectionPages:
         )
 
     async def disconnect(self, visit: Visit) -> Answer:
-        """End an app's access to the account at once."""
-        disconnected = await self._connections.disconnect(
+        """End an app's access to the account at once, unless it has already ended."""
+        await self._connections.disconnect(
             visit.signed_in.account_id, visit.path["client_id"], event_source(visit)
         )
-        if not disconnected:
-            raise NotFound("This app is not connected to your account.")
         return see_other("/connections?done=disconnected")
