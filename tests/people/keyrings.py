@@ -26,9 +26,12 @@ class Keyring:
         self, authenticator: Authenticator | None = None, name: str = "Phone"
     ) -> list[str]:
         """Add a passkey; return the recovery codes that come with the first factor."""
-        options = await self.passkeys.creation_options(self.owner, HOME)
+        source = self.member.first_source
+        options = await self.passkeys.creation_options(self.owner, source)
         made = (authenticator or self.phone).make(options)
-        return await self.passkeys.add(self.member.account_id, name, made, HOME)
+        codes = await self.passkeys.add(self.member.account_id, name, made, source)
+        assert codes is not None
+        return codes
 
     async def sign_in(
         self, authenticator: Authenticator | None = None, source: EventSource = HOME

@@ -52,7 +52,9 @@ class Member:
     async def turn_on_factor(self) -> None:
         """Turn two-factor sign-in on, and let the code that did it pass."""
         await self.propose_factor()
-        self.recovery_codes = await self.second_factors.confirm(self.account_id, self.code(), HOME)
+        self.recovery_codes = await self.second_factors.confirm(
+            self.account_id, self.code(), self.first_source
+        )
         self.pass_a_code()
 
     async def propose_factor(self) -> str:
@@ -61,6 +63,11 @@ class Member:
         assert proposed is not None
         self.factor_secret = proposed
         return proposed
+
+    @property
+    def first_source(self) -> EventSource:
+        """Where the requests of the first session come from."""
+        return msgspec.structs.replace(HOME, session_hash=self.session_hash)
 
     def pass_a_code(self) -> None:
         """Wait until the authenticator app shows another code."""

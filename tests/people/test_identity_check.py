@@ -191,6 +191,7 @@ async def test_a_passkey_counts_and_replaces_the_password(
     phone = Authenticator()
     options = await passkeys.creation_options(Owner(ada.account_id, "ada", "Ada"), source)
     codes = await passkeys.add(ada.account_id, "Phone", phone.make(options), source)
+    assert codes is not None
     await ada.propose_factor()
     ada.clock.advance(seconds=IDENTITY_CHECK_SECONDS)
     assert await checks.ways(ada.account_id) == ["passkey", "code"]

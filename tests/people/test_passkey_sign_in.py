@@ -69,12 +69,16 @@ async def test_another_accounts_passkey_is_no_second_factor(
     """Mallory, who knows Ada's password, cannot finish with a passkey of his own."""
     await keyring.add()
     holder = NewHolder(username="mallory", email="mallory@example.com", display_name="Mallory")
-    mallory = await keyring.member.person((await sign_in.sign_up(holder, PASSWORD, HOME)).secret)
+    session = await sign_in.sign_up(holder, PASSWORD, HOME)
+    mallory, source = (
+        await keyring.member.person(session.secret),
+        await keyring.member.source(session),
+    )
     stick = Authenticator()
     options = await keyring.passkeys.creation_options(
-        Owner(mallory.account_id, "mallory", "Mallory"), HOME
+        Owner(mallory.account_id, "mallory", "Mallory"), source
     )
-    await keyring.passkeys.add(mallory.account_id, "Stick", stick.make(options), HOME)
+    await keyring.passkeys.add(mallory.account_id, "Stick", stick.make(options), source)
 
     with pytest.raises(PasskeyNotAccepted):
         await keyring.finish(await keyring.half_open(), stick)

@@ -141,8 +141,9 @@ async def test_passkeys_are_kept_by_mail_and_removed_by_the_operator(
     ada: Member, recovery: Recovery, passkeys: PasskeyService
 ) -> None:
     """A passkey is a second factor: only the operator's link lets the password alone sign in."""
-    options = await passkeys.creation_options(Owner(ada.account_id, "ada", "Ada"), HOME)
-    await passkeys.add(ada.account_id, "Phone", Authenticator().make(options), HOME)
+    source = ada.first_source
+    options = await passkeys.creation_options(Owner(ada.account_id, "ada", "Ada"), source)
+    await passkeys.add(ada.account_id, "Phone", Authenticator().make(options), source)
     await recovery.use(await recovery.link())
     assert (await ada.sign_in.sign_in("ada", NEW_PASSWORD, HOME)).stage == "awaits_code"
     await recovery.use(await recovery.operator_link(), PASSWORD)

@@ -13,6 +13,7 @@ from ousel.passkeys.ceremony import BrowserAnswer
 from ousel.passkeys.rules import Passkey
 from ousel.passkeys.service import PasskeyChallenges, PasskeyNotAccepted
 from ousel.people import factor_store
+from ousel.people.account_settings import AccountSettingsService
 from ousel.people.email_confirmation import EmailLinkEnded
 from tests.people.keyrings import Keyring
 from tests.people.mailboxes import EMAIL, People
@@ -93,7 +94,9 @@ async def test_a_code_never_turns_on_the_secret_that_another_session_was_shown(
     monkeypatch.setattr(factor_store, "propose_authenticator_app", slowly)
     opening = asyncio.create_task(ada.second_factors.propose(ada.account_id, secret_hash(stranger)))
     await pause.reached.wait()
-    confirming = asyncio.create_task(ada.second_factors.confirm(ada.account_id, ada.code(), HOME))
+    confirming = asyncio.create_task(
+        ada.second_factors.confirm(ada.account_id, ada.code(), ada.first_source)
+    )
     await until_done_or_blocked(confirming, database_url)
     pause.may_go_on.set()
     await opening
@@ -145,15 +148,52 @@ async def test_a_passkey_begun_before_a_recovery_is_not_added(
     keyring: Keyring, recovery: Recovery, *, by_operator: bool
 ) -> None:
     """Whoever used the account before cannot leave a way in behind."""
-    options = await keyring.passkeys.creation_options(keyring.owner, LAPTOP)
+    source = keyring.member.first_source
+    options = await keyring.passkeys.creation_options(keyring.owner, source)
     await recovery.use(await link_of(recovery, by_operator=by_operator))
 
-    with pytest.raises(PasskeyNotAccepted):
-        await keyring.passkeys.add(
-            keyring.member.account_id, "Mine", Authenticator().make(options), LAPTOP
-        )
-
+    made = Authenticator().make(options)
+    assert await keyring.passkeys.add(keyring.member.account_id, "Mine", made, source) is None
     assert await keyring.listed() == []
+
+
+@pytest.mark.parametrize("ended_by", ["sign_out", "a password from a slow clock"])
+async def test_a_passkey_is_not_added_if_its_session_ends_during_the_check(
+    keyring: Keyring, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, ended_by: str
+) -> None:
+    """It does not matter what ends the session, nor what the clock of that process says."""
+    member = keyring.member
+    thief = await member.source(await member.sign_in.sign_in("ada", PASSWORD, OFFICE), OFFICE)
+    made = Authenticator().make(await keyring.passkeys.creation_options(keyring.owner, thief))
+    check = PasskeyChallenges.check_new
+
+    async def check_later(challenges: PasskeyChallenges, answer: BrowserAnswer) -> Any:
+        if ended_by == "sign_out":
+            settings = AccountSettingsService(member.database, clock)
+            await settings.end_session(member.account_id, thief.session_hash, HOME)
+        else:
+            clock.advance(seconds=-1)
+            await member.sign_in.change_password(
+                member.account_id, PASSWORD, NEW_PASSWORD, member.first_source
+            )
+        return await check(challenges, answer)
+
+    monkeypatch.setattr(PasskeyChallenges, "check_new", check_later)
+    assert await keyring.passkeys.add(member.account_id, "Mine", made, thief) is None
+    assert await keyring.listed() == []
+
+
+async def test_a_session_that_has_ended_turns_no_authenticator_app_on(ada: Member) -> None:
+    """Its code is right, but the secret that it has seen protects nothing afterwards."""
+    await ada.propose_factor()
+    source = ada.first_source
+    settings = AccountSettingsService(ada.database, ada.clock)
+    await settings.end_session(ada.account_id, source.session_hash, HOME)
+
+    with pytest.raises(InvalidField, match="session has ended"):
+        await ada.second_factors.confirm(ada.account_id, ada.code(), source)
+
+    assert not await ada.second_factors.has_authenticator_app(ada.account_id)
 
 
 async def test_a_passkey_sign_in_begun_before_a_password_change_fails(

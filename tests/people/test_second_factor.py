@@ -6,8 +6,11 @@ import msgspec
 import pytest
 
 from ousel.kernel.errors import InvalidField
+from ousel.mail.outbox import Outbox
+from ousel.passkeys.rules import Owner
 from ousel.people.attempts import TooManyAttempts
 from ousel.people.audit import EventSource
+from ousel.people.passkeys import PasskeyService
 from ousel.people.rules import (
     AWAITS_CODE_SECONDS,
     CODE_LIMIT,
@@ -17,6 +20,7 @@ from ousel.people.rules import (
 )
 from ousel.people.sign_in import WrongCode, WrongPassword
 from tests.people.members import HOME, LAPTOP, OFFICE, Member
+from tests.support.authenticator import Authenticator
 from tests.support.clock import ManualClock
 from tests.support.visitor import PASSWORD
 
@@ -205,6 +209,37 @@ async def test_turning_off_takes_a_code(factored: Member) -> None:
     kinds = {event.kind for event in await factored.events()}
     assert {"second_factor_turned_off", "recovery_code_used"} <= kinds
     assert (await factored.sign_in.sign_in("ada", PASSWORD, HOME)).stage == "signed_in"
+
+
+async def test_turning_off_an_app_that_is_off_changes_nothing(
+    factored: Member, passkeys: PasskeyService, outbox: Outbox
+) -> None:
+    """A form sent twice, also at once, uses up one recovery code and is told once."""
+    source = factored.first_source
+    options = await passkeys.creation_options(Owner(factored.account_id, "ada", "Ada"), source)
+    await passkeys.add(factored.account_id, "Phone", Authenticator().make(options), source)
+    first, second, third = factored.recovery_codes[:3]
+
+    await asyncio.gather(
+        factored.second_factors.remove(factored.account_id, first, source),
+        factored.second_factors.remove(factored.account_id, second, source),
+    )
+    await factored.second_factors.remove(factored.account_id, third, source)
+
+    kinds = [event.kind for event in await factored.events()]
+    assert kinds.count("second_factor_turned_off") == kinds.count("recovery_code_used") == 1
+    subjects = [each.subject for each in await outbox.newest("ada@example.com")]
+    assert subjects.count("A second factor was removed from your Ousel account") == 1
+
+
+async def test_turning_off_the_only_factor_twice_is_no_failed_attempt(factored: Member) -> None:
+    """The recovery codes are gone with the app, but nobody has mistyped anything."""
+    for _ in range(CODE_LIMIT.attempts_max + 1):
+        await factored.second_factors.remove(
+            factored.account_id, factored.recovery_codes[0], factored.first_source
+        )
+
+    assert "sign_in_failed" not in {event.kind for event in await factored.events()}
 
 
 async def test_turning_a_factor_on_again_makes_new_recovery_codes(factored: Member) -> None:

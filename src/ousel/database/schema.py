@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-SCHEMA_VERSION: Final = "0014"
+SCHEMA_VERSION: Final = "0015"
 
 # A migration that waits for a table makes all later statements on that table wait too. Therefore
 # it waits for less time than they do (see `postgres`), and tries again later.

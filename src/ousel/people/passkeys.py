@@ -106,19 +106,22 @@ class PasskeyService:
 
     async def add(
         self, account_id: str, name: str, credential: str, source: EventSource
-    ) -> list[str]:
-        """Add a passkey; return recovery codes if it is the account's first second factor."""
+    ) -> list[str] | None:
+        """Add a passkey; return recovery codes if it is the account's first second factor.
+
+        Return None if the session has ended meanwhile: it may not leave a way in behind.
+        """
         name = parse_name(name)
         answer = _read(credential)
-        answered = await self._use_challenge(answer, account_id, source, is_new=True)
+        await self._use_challenge(answer, account_id, source, is_new=True)
         checked = await self._challenges.check_new(answer)
         if checked is None:
             raise PasskeyNotAccepted("The passkey was not accepted. Try again.")
 
-        async def work(transaction: Transaction) -> list[str]:
+        async def work(transaction: Transaction) -> list[str] | None:
             await accounts.lock_holder(transaction, account_id)
-            if await store.has_new_password(transaction, account_id, answered.asked_at):
-                raise PasskeyNotAccepted(OUTDATED.detail)
+            if not await store.lock_session(transaction, account_id, source.session_hash):
+                return None
             is_first = not await has_second_factor(transaction, account_id)
             await passkeys.add(transaction, account_id, name, checked, self._clock)
             await self._notices.record(transaction, account_id, "passkey_added", source, name)
@@ -134,6 +137,8 @@ class PasskeyService:
 
         async def work(transaction: Transaction) -> None:
             before = await _find(transaction, account_id, passkey_id)
+            if before.name == new_name:
+                return
             await passkeys.rename(transaction, account_id, passkey_id, new_name)
             detail = f"{isolated(before.name)} → {isolated(new_name)}"
             await record_event(

@@ -27,6 +27,7 @@ FACTOR_SECRET_BYTES: Final = 20
 RECOVERY_CODE_BYTES: Final = 10
 
 CodeKind = Literal["one_time", "recovery"]
+CodePurpose = Literal["check", "turn_on", "turn_off"]  # what a code is given for
 Result = TypeVar("Result")
 
 
@@ -62,6 +63,10 @@ async def remove_second_factors(transaction: Transaction, account_id: str) -> No
     await factor_store.remove_authenticator_app(transaction, account_id)
     await passkeys.remove_all(transaction, account_id)
     await factor_store.remove_recovery_codes(transaction, account_id)
+
+
+class _AppIsOffError(Exception):
+    """The authenticator app was to be turned off, but is off already."""
 
 
 class SecondFactorService:
@@ -130,10 +135,12 @@ class SecondFactorService:
             )
 
         async def turn_on(transaction: Transaction) -> list[str]:
+            if not await store.lock_session(transaction, account_id, source.session_hash):
+                raise InvalidField("Your session has ended.", param="code")
             await self._notices.record(transaction, account_id, "second_factor_turned_on", source)
             return await make_recovery_codes(transaction, account_id)
 
-        shown = await self.with_code(account_id, code, source, turn_on, is_first=True)
+        shown = await self.with_code(account_id, code, source, turn_on, "turn_on")
         if shown is None:
             app = await self._database.read(
                 lambda transaction: factor_store.authenticator_app_of(transaction, account_id)
@@ -149,7 +156,7 @@ class SecondFactorService:
         return shown
 
     async def remove(self, account_id: str, code: str, source: EventSource) -> None:
-        """Turn the authenticator app off, which requires a code."""
+        """Turn the authenticator app off, which requires a code; do nothing if it is off."""
 
         async def turn_off(transaction: Transaction) -> bool:
             await factor_store.remove_authenticator_app(transaction, account_id)
@@ -159,7 +166,11 @@ class SecondFactorService:
             )
             return True
 
-        if not await self.with_code(account_id, code, source, turn_off):
+        try:
+            is_off = await self.with_code(account_id, code, source, turn_off, "turn_off")
+        except _AppIsOffError:
+            return
+        if not is_off:
             raise InvalidField("This code is not right. Each code works once.", param="code")
 
     async def with_code(
@@ -168,13 +179,12 @@ class SecondFactorService:
         code: str,
         source: EventSource,
         then: Callable[[Transaction], Awaitable[Result]],
-        *,
-        is_first: bool = False,
+        purpose: CodePurpose = "check",
     ) -> Result | None:
         """Use up the code, record it if it is a recovery code, and run `then`; in one transaction.
 
-        If the code is wrong, count a failed attempt and return None. Only the first code of an
-        authenticator app may come from a secret that is not confirmed.
+        If the code is wrong, count a failed attempt and return None. Only the code that turns an
+        authenticator app on may come from a secret that is not confirmed.
         """
         attempt = SignInAttempt(
             account_id, account_id, source, rules.CODE_LIMIT, rules.KNOWN_CODE_LIMIT
@@ -184,10 +194,12 @@ class SecondFactorService:
             await self._attempts.count_attempt(transaction, attempt)
             # No secret is proposed, and no factor added or removed, until this transaction ends.
             await accounts.lock_holder(transaction, account_id)
-            use = self._use_one_time_code if is_first else self._use_code
+            if purpose == "turn_off" and not await has_authenticator_app(transaction, account_id):
+                raise _AppIsOffError  # which neither counts the attempt nor uses up a code
+            use = self._use_one_time_code if purpose == "turn_on" else self._use_code
             kind = await use(transaction, account_id, code)
             if kind is None:
-                if not is_first:  # a mistyped first code is no attempt to sign in
+                if purpose != "turn_on":  # a mistyped first code is no attempt to sign in
                     await record_failed_sign_in(
                         transaction, account_id, "code", source, self._clock
                     )

@@ -76,6 +76,8 @@ class PasskeyPages:
             )
         except (InvalidField, PasskeyNotAccepted) as refusal:
             return await self._list_page(visit, refusal)
+        if codes is None:  # the session has ended meanwhile
+            return see_other(f"/login?next={PATH}")
         if codes:
             return self._pages.render(
                 "portal/recovery_codes.html", visit, codes=codes, news=FIRST_PASSKEY_ADDED
