@@ -123,3 +123,20 @@ async def test_refused_calls_outlast_a_database_that_is_away(
     errors = await database.read(lambda each: store.api_errors_of(each, app))
     assert {each.request_id for each in errors} > {"req_b", "req_c", "req_d"}
     assert "req_a" not in {each.request_id for each in errors}
+
+
+async def test_an_app_with_many_refused_calls_does_not_push_out_those_of_others(
+    database: Database, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two writes, the app that has the most loses its oldest ones."""
+    monkeypatch.setattr(api_errors, "WAITING_MAX", 3)
+    _, quiet, _ = await partner(database, "bakery")
+    log = ApiErrorLog(database, system_clock)
+    record(log, quiet, "req_quiet")
+    for number in range(10):
+        record(log, app, f"req_loud_{number}")
+
+    await log.write()
+
+    assert await kept(database, quiet) == 1
+    assert await kept(database, app) == CALLS + 2

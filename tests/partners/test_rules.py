@@ -81,10 +81,14 @@ def test_a_redirect_uri_is_stored_unchanged(text: str) -> None:
             " https://a.example",
         ),
         *("https://shop.example/" + "x" * 1980, "\thttps://shop.example", "https://sh op.example/"),
+        *("https://shop.example/?code=1", "https://shop.example/?a=b&state", "http://[::1]/?iss="),
     ],
 )
 def test_an_invalid_redirect_uri_is_refused(text: str) -> None:
-    """Not absolute, not https (or http on loopback), with a fragment, a user name or a trick."""
+    """Not absolute, not https (or http on loopback), with a fragment, a user name or a trick.
+
+    Nor may it have a parameter that Ousel adds.
+    """
     with pytest.raises(InvalidField) as refused:
         parse_redirect_uri(text)
     assert refused.value.param == "redirect_uri"

@@ -69,7 +69,7 @@ async def test_an_overlap_that_is_not_offered_is_refused(partner: tuple[Visitor,
 async def test_a_revoked_key_is_refused_at_once(
     sandbox: Portal, partner: tuple[Visitor, str, str]
 ) -> None:
-    """Once confirmed the key ends, also one that is in its overlap; the page says ended."""
+    """Once confirmed the key ends, also one that is in its overlap; the page says so."""
     visitor, app, old = partner
     new = await rotate(visitor, app, "604800")
     assert (await visitor.press_and_confirm(app, "Revoke")).headers["location"] == app
@@ -77,7 +77,7 @@ async def test_a_revoked_key_is_refused_at_once(
     assert (await visitor.press_and_confirm(app, "Revoke")).headers["location"] == app
     assert await status(sandbox, new) == 401
     page = (await visitor.get(app)).text
-    assert page.count('<span class="tag">ended</span>') == 2
+    assert page.count('<span class="tag">revoked</span>') == 2
     assert "Rotate" not in page
 
 
@@ -241,9 +241,14 @@ async def test_an_app_is_deleted_when_no_key_works(
 async def test_a_renamed_app_has_its_new_name_everywhere(
     sandbox: Portal, partner: tuple[Visitor, str, str]
 ) -> None:
-    """The list, the page and /me show it from the next look on."""
+    """The list, the page and /me show it from the next look on.
+
+    If the name stays the same, nothing is recorded.
+    """
     visitor, app, key = partner
-    await visitor.press(app, "Rename", name="  Difference Engines ")
+    for _ in range(2):
+        await visitor.press(app, "Rename", name="  Difference Engines ")
+    assert (await visitor.get("/settings/history")).text.count("App renamed") == 1
     for path in ("/apps", app):
         assert "Difference Engines" in (await visitor.get(path)).text
     assert (await sandbox.call("/me", key)).json()["app"]["name"] == "Difference Engines"
@@ -323,6 +328,6 @@ async def test_only_a_few_ended_keys_are_shown(
         await visitor.press_and_confirm(app, "Revoke")
     page = (await visitor.get(app)).text
     assert page.count(">valid<") == 1
-    assert page.count(">ended<") == 2
-    assert page.index(">valid<") < page.index(">ended<")
+    assert page.count(">revoked<") == 2
+    assert page.index(">valid<") < page.index(">revoked<")
     assert page.index(">key 3<") < page.index(">key 2<") < page.index(">key 1<")

@@ -1,6 +1,7 @@
 """The log of refused calls, which the portal shows to the developers of each app."""
 
 from collections import deque
+from itertools import chain
 from typing import Final
 
 from ousel.api.callers import Partner, User
@@ -12,7 +13,7 @@ from ousel.kernel.errors import DatabaseUnavailable, Refusal
 from ousel.partners import store
 from ousel.partners.rules import ApiError
 
-WAITING_MAX: Final = 1_000  # between two writes; beyond that, the oldest are dropped
+WAITING_MAX: Final = 1_000  # between two writes; of all apps
 
 
 class ApiErrorLog:
@@ -22,13 +23,13 @@ class ApiErrorLog:
         """Write to this database."""
         self._database = database
         self._clock = clock
-        self._waiting: deque[ApiError] = deque(maxlen=WAITING_MAX)
+        self._waiting: dict[str, deque[ApiError]] = {}  # by app
 
     def record(
         self, caller: Partner | User, route: Route, refusal: Refusal, request_id: str
     ) -> None:
         """Remember a refused call until the next write."""
-        self._waiting.append(
+        self._keep(
             ApiError(
                 account_id=caller.app_account_id,
                 app_id=caller.client_id,
@@ -43,7 +44,7 @@ class ApiErrorLog:
 
     async def write(self) -> None:
         """Write the collected calls, and delete all but the newest of each app."""
-        errors = list(self._waiting)
+        errors = self._all_waiting()
         self._waiting.clear()
         if not errors:
             return
@@ -54,5 +55,21 @@ class ApiErrorLog:
         except DatabaseUnavailable:  # nothing was written
             # In a cluster, those of one dead server would keep back those of all others.
             if not self._database.is_distributed():
-                self._waiting = deque([*errors, *self._waiting], maxlen=WAITING_MAX)
+                later = self._all_waiting()
+                self._waiting.clear()
+                for error in (*errors, *later):
+                    self._keep(error)
             raise
+
+    def _all_waiting(self) -> list[ApiError]:
+        return list(chain.from_iterable(self._waiting.values()))
+
+    def _keep(self, error: ApiError) -> None:
+        """Add the call; if too many wait, drop the oldest one of the app that has the most.
+
+        So an app with many refused calls does not push out the calls of others.
+        """
+        of_app = self._waiting.setdefault(error.app_id, deque(maxlen=store.API_ERRORS_MAX))
+        of_app.append(error)
+        if sum(map(len, self._waiting.values())) > WAITING_MAX:
+            max(self._waiting.values(), key=len).popleft()

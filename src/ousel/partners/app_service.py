@@ -87,7 +87,7 @@ class AppService:
             for app in apps:
                 if tail_of_id(app.id) == tail_of_id(app_id):
                     return app
-            rules.check_below_limit(len(apps), APPS_MAX, "apps", param="name")
+            rules.check_below_limit(len(apps), APPS_MAX, "apps", "delete", param="name")
             new = NewApp(account_id=account_id, name=name, id=app_id)
             app = await service.create_app(transaction, new, self._clock)
             await self._record(transaction, app, "app_created", app.name, source)
@@ -101,6 +101,8 @@ class AppService:
         async def work(transaction: Transaction) -> None:
             app = await own_app(transaction, account_id, app_id)
             new_name = rules.parse_name(name)
+            if new_name == app.name:
+                return
             await service.rename_app(transaction, app, new_name)
             detail = f"{isolated(app.name)} → {isolated(new_name)}"
             await self._record(transaction, app, "app_renamed", detail, source)
@@ -111,6 +113,7 @@ class AppService:
         """Delete the app; raise AppHasKeys while one of its keys is valid."""
 
         async def work(transaction: Transaction) -> None:
+            await accounts.lock_holder(transaction, account_id)  # a key may be issued meanwhile
             app = await own_app(transaction, account_id, app_id)
             await service.delete_app(transaction, app, self._clock)
             await self._record(transaction, app, "app_deleted", app.name, source)
@@ -123,12 +126,13 @@ class AppService:
         """Register a redirect URI or an origin, unless it is registered already."""
 
         async def work(transaction: Transaction) -> None:
+            await accounts.lock_holder(transaction, account_id)  # the app may be deleted meanwhile
             app = await own_app(transaction, account_id, app_id)
             address = kind.parse(text)
             registered = await store.addresses_of(transaction, app, kind.statements)
             if address not in registered:
                 rules.check_below_limit(
-                    len(registered), ADDRESSES_MAX, kind.plural, param=kind.field
+                    len(registered), ADDRESSES_MAX, kind.plural, "remove", param=kind.field
                 )
                 await store.add_address(transaction, app, kind.statements, address, self._clock())
                 await self._record(transaction, app, kind.added, address, source)

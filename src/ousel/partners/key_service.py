@@ -86,7 +86,7 @@ class KeyService:
         assert not self.issues_live_keys
 
         async def work(transaction: Transaction) -> None:
-            app = await own_app(transaction, account_id, app_id)
+            app = await self._app_of_locked_account(transaction, account_id, app_id)
             await self._check_limit(transaction, app, param="client_id")
             secret = derive_secret(new_handle(f"sk_{self._mode}_"), session_secret)
             ends_at = self._clock() + DOCS_KEY_SECONDS * MICROS_PER_SECOND
@@ -106,9 +106,8 @@ class KeyService:
         assert not self.issues_live_keys
 
         async def read(transaction: Transaction) -> tuple[App, IssuedKey] | None:
-            now = self._clock()
-            keys = await service.keys_of_account(transaction, account_id)
-            for key in reversed([key for key in keys if key.is_valid_at(now)]):
+            keys = await service.valid_keys_of_account(transaction, account_id, self._clock())
+            for key in reversed(keys):
                 secret = derive_secret(key.handle, session_secret)
                 if matches_hash(key.hash, secret):
                     return await service.app_by_id(transaction, key.app_id), IssuedKey(key, secret)
@@ -168,10 +167,10 @@ class KeyService:
     async def _app_of_locked_account(
         self, transaction: Transaction, account_id: str, app_id: str
     ) -> App:
-        """Return the app; check the second factor, and make other requests for keys wait."""
+        """Make other requests for keys wait, check the second factor, and return the app."""
+        await accounts.lock_holder(transaction, account_id)
         app = await own_app(transaction, account_id, app_id)
         await self._check_second_factor(transaction, account_id)
-        await accounts.lock_holder(transaction, account_id)
         return app
 
     async def _find_repeated(
@@ -190,9 +189,8 @@ class KeyService:
         return IssuedKey(key, secret, is_repeated=True)
 
     async def _check_limit(self, transaction: Transaction, app: App, *, param: str) -> None:
-        now = self._clock()
-        valid = sum(key.is_valid_at(now) for key in await service.keys_of(transaction, app))
-        rules.check_below_limit(valid, KEYS_MAX, "valid keys", param=param)
+        valid = await service.count_valid_keys(transaction, app, self._clock())
+        rules.check_below_limit(valid, KEYS_MAX, "valid keys", "revoke", param=param)
 
     async def _check_second_factor(self, transaction: Transaction, account_id: str) -> None:
         if self._mode == "live" and not await has_second_factor(transaction, account_id):

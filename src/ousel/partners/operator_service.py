@@ -62,6 +62,8 @@ class OperatorService:
         """Issue a key to an app."""
 
         async def work(transaction: Transaction) -> IssuedKey:
+            owner = (await service.app_by_id(transaction, app_id)).account_id
+            await accounts.lock_holder(transaction, owner)  # as the portal does
             app = await service.app_by_id(transaction, app_id)
             mode = await self._mode(transaction)
             issued = await service.issue_key(transaction, app, name, mode, self._clock)

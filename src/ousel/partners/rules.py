@@ -2,7 +2,7 @@
 
 import re
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import msgspec
 
@@ -14,6 +14,9 @@ NAME_CHARACTERS_MAX: Final = 80
 URL_CHARACTERS_MAX: Final = 2_000
 OVERLAP_SECONDS_DEFAULT: Final = 24 * 3600
 OVERLAP_SECONDS_MAX: Final = 30 * 24 * 3600
+
+# What Ousel adds to a redirect URI. RFC 6749 section 3.1: no parameter may occur twice.
+_ANSWER_PARAMETERS: Final = {"code", "state", "iss", "error", "error_description"}
 
 # With other characters, a browser and Python could disagree about which part is the host.
 _HOST_AND_PORT: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]*)?|\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
@@ -85,6 +88,13 @@ def parse_redirect_uri(text: str) -> str:
     parts = parse_url(text, param="redirect_uri")
     if parts.fragment or text.endswith("#"):
         raise InvalidField("A redirect URI must not have a fragment (#…).", param="redirect_uri")
+    doubled = _ANSWER_PARAMETERS & dict(parse_qsl(parts.query, keep_blank_values=True)).keys()
+    if doubled:
+        raise InvalidField(
+            f"Ousel itself adds {' and '.join(sorted(doubled))} to the address:"
+            " register it without this parameter.",
+            param="redirect_uri",
+        )
     return text
 
 
@@ -106,10 +116,10 @@ def parse_overlap_seconds(seconds: int) -> int:
     return seconds
 
 
-def check_below_limit(count: int, limit: int, what: str, *, param: str) -> None:
-    """Raise InvalidField if the limit is already reached."""
+def check_below_limit(count: int, limit: int, what: str, cure: str, *, param: str) -> None:
+    """Raise InvalidField if the limit is already reached; `cure` is the verb that makes room."""
     if count >= limit:
-        raise InvalidField(f"There are already {limit} {what}: remove one first.", param=param)
+        raise InvalidField(f"There are already {limit} {what}: {cure} one first.", param=param)
 
 
 def parse_url(text: str, *, param: str) -> SplitResult:

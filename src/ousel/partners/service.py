@@ -118,8 +118,8 @@ async def own_app(transaction: Transaction, account_id: str, app_id: str) -> App
 
 
 async def rename_app(transaction: Transaction, app: App, name: str) -> None:
-    """Give the app another name."""
-    await store.rename_app(transaction, app, rules.parse_name(name))
+    """Give the app another name, which was parsed."""
+    await store.rename_app(transaction, app, name)
 
 
 async def delete_app(transaction: Transaction, app: App, clock: Clock) -> None:
@@ -130,8 +130,7 @@ async def delete_app(transaction: Transaction, app: App, clock: Clock) -> None:
 
 async def check_deletable(transaction: Transaction, app: App, clock: Clock) -> None:
     """Raise AppHasKeys while one of the app's keys is valid."""
-    now = clock()
-    if any(key.is_valid_at(now) for key in await store.keys_of(transaction, app)):
+    if await store.count_valid_keys(transaction, app, clock()):
         raise AppHasKeys("Revoke the app's keys before you delete it.")
 
 
@@ -246,9 +245,24 @@ async def origins_of(transaction: Transaction, app: App) -> list[str]:
     return await store.addresses_of(transaction, app, store.ORIGIN_STATEMENTS)
 
 
-async def keys_of_account(transaction: Transaction, account_id: str) -> list[Key]:
-    """Return the keys of all apps of an account, oldest first."""
-    return await store.keys_of_account(transaction, account_id)
+async def count_valid_keys(transaction: Transaction, app: App, now: int) -> int:
+    """Return how many keys of an app are valid."""
+    return await store.count_valid_keys(transaction, app, now)
+
+
+async def valid_keys_of(transaction: Transaction, app: App, now: int) -> list[Key]:
+    """Return the valid keys of an app, oldest first."""
+    return await store.valid_keys_of(transaction, app, now)
+
+
+async def last_ended_keys_of(transaction: Transaction, app: App, now: int, limit: int) -> list[Key]:
+    """Return the keys of an app that ended last, the last one first."""
+    return await store.last_ended_keys_of(transaction, app, now, limit)
+
+
+async def valid_keys_of_account(transaction: Transaction, account_id: str, now: int) -> list[Key]:
+    """Return the valid keys of all apps of an account, oldest first."""
+    return await store.valid_keys_of_account(transaction, account_id, now)
 
 
 async def keys_of(transaction: Transaction, app: App) -> list[Key]:

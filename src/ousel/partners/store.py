@@ -85,10 +85,34 @@ KEYS_OF_APP: Final = Statement(
     f"SELECT {_KEY_COLUMNS} FROM partner_keys"
     " WHERE account_id = :account_id AND app_id = :app_id ORDER BY created_at, handle",
 )
-KEYS_OF_ACCOUNT: Final = Statement(
-    "the keys of all apps of an account, oldest first",
+_VALID: Final = "(ends_at IS NULL OR ends_at > :now)"
+COUNT_VALID_KEYS_OF_APP: Final = Statement(
+    "how many keys of an app are valid",
+    "SELECT COUNT(*) FROM partner_keys"
+    f" WHERE account_id = :account_id AND app_id = :app_id AND {_VALID}",
+)
+VALID_KEYS_OF_APP: Final = Statement(
+    "the valid keys of an app, oldest first",
     f"SELECT {_KEY_COLUMNS} FROM partner_keys"
-    " WHERE account_id = :account_id ORDER BY created_at, handle",
+    f" WHERE account_id = :account_id AND app_id = :app_id AND {_VALID}"
+    " ORDER BY created_at, handle",
+)
+LAST_EXPIRED_KEYS_OF_APP: Final = Statement(
+    "the keys of an app that expired last, the last one first",
+    f"SELECT {_KEY_COLUMNS} FROM partner_keys"
+    " WHERE account_id = :account_id AND app_id = :app_id AND ends_at BETWEEN 0 AND :now"
+    " ORDER BY ends_at DESC LIMIT :limit",
+)
+LAST_REVOKED_KEYS_OF_APP: Final = Statement(
+    "the keys of an app that were revoked last, the last one first",
+    f"SELECT {_KEY_COLUMNS} FROM partner_keys"
+    " WHERE account_id = :account_id AND app_id = :app_id AND ends_at < 0"
+    " ORDER BY ends_at LIMIT :limit",
+)
+VALID_KEYS_OF_ACCOUNT: Final = Statement(
+    "the valid keys of all apps of an account, oldest first",
+    f"SELECT {_KEY_COLUMNS} FROM partner_keys"
+    f" WHERE account_id = :account_id AND {_VALID} ORDER BY created_at, handle",
 )
 END_KEY: Final = Statement(
     "set when a key ends",
@@ -259,9 +283,35 @@ async def keys_of(transaction: Transaction, app: App) -> list[Key]:
     return [Key(*row) for row in rows]
 
 
-async def keys_of_account(transaction: Transaction, account_id: str) -> list[Key]:
-    """Return the keys of all apps of an account, oldest first."""
-    rows = await transaction.fetch(KEYS_OF_ACCOUNT, account_id=account_id)
+async def count_valid_keys(transaction: Transaction, app: App, now: int) -> int:
+    """Return how many keys of an app are valid."""
+    rows = await transaction.fetch(
+        COUNT_VALID_KEYS_OF_APP, account_id=app.account_id, app_id=app.id, now=now
+    )
+    return int(rows[0][0])
+
+
+async def valid_keys_of(transaction: Transaction, app: App, now: int) -> list[Key]:
+    """Return the valid keys of an app, oldest first."""
+    rows = await transaction.fetch(
+        VALID_KEYS_OF_APP, account_id=app.account_id, app_id=app.id, now=now
+    )
+    return [Key(*row) for row in rows]
+
+
+async def last_ended_keys_of(transaction: Transaction, app: App, now: int, limit: int) -> list[Key]:
+    """Return the keys of an app that ended last, the last one first."""
+    owner = {"account_id": app.account_id, "app_id": app.id, "limit": limit}
+    expired = await transaction.fetch(LAST_EXPIRED_KEYS_OF_APP, now=now, **owner)
+    revoked = await transaction.fetch(LAST_REVOKED_KEYS_OF_APP, **owner)
+    ended = [Key(*row) for row in (*expired, *revoked)]
+    ended.sort(key=lambda key: key.ends_at or 0, reverse=True)
+    return ended[:limit]
+
+
+async def valid_keys_of_account(transaction: Transaction, account_id: str, now: int) -> list[Key]:
+    """Return the valid keys of all apps of an account, oldest first."""
+    rows = await transaction.fetch(VALID_KEYS_OF_ACCOUNT, account_id=account_id, now=now)
     return [Key(*row) for row in rows]
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
+from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT
 from ousel.partners.service import IssuedKey
 from ousel.portal.app_overview import AppOverviewService
 from ousel.site.redirects import see_other
@@ -30,6 +31,7 @@ class AppEditor:
             "view": await self._overviews.read(visit.signed_in.account_id, visit.path["client_id"]),
             "issued": issued,
             "overlaps": OVERLAP_LABELS,
+            "default_overlap": str(OVERLAP_SECONDS_DEFAULT),
         }
         return self._pages.render("portal/app.html", visit, refusal=refusal, **context)
 

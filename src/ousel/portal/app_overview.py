@@ -1,6 +1,5 @@
 """What the portal reads of an app from several packages, in one transaction."""
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -41,7 +40,10 @@ class AppOverviewService:
             now = self._clock()
             return AppOverview(
                 app=app,
-                keys=_keys_to_show(await service.keys_of(transaction, app), now),
+                keys=[
+                    *await service.valid_keys_of(transaction, app, now),
+                    *await service.last_ended_keys_of(transaction, app, now, ENDED_KEYS_SHOWN),
+                ],
                 redirect_uris=await service.redirect_uris_of(transaction, app),
                 origins=await service.origins_of(transaction, app),
                 people_connected=await count_users(transaction, app.id, now),
@@ -59,11 +61,3 @@ class AppOverviewService:
             return app, await count_users(transaction, app.id, self._clock())
 
         return await self._database.read(read)
-
-
-def _keys_to_show(keys: Sequence[Key], now: int) -> list[Key]:
-    """Return the valid keys, followed by the few that ended last."""
-    valid = [key for key in keys if key.is_valid_at(now)]
-    ended = [key for key in keys if not key.is_valid_at(now)]
-    ended.sort(key=lambda key: key.ends_at or now, reverse=True)
-    return [*valid, *ended[:ENDED_KEYS_SHOWN]]

@@ -56,7 +56,9 @@ class PageServer:
     def expects_page(self, request: Request) -> bool:
         """Return whether a request without a route comes from a browser that expects a page."""
         accept = request.headers.get(b"accept", b"")
-        return b"text/html" in accept and not request.path.startswith(f"{self._base_path}/")
+        if self._base_path and request.path.startswith(f"{self._base_path}/"):
+            return False
+        return b"text/html" in accept
 
     async def answer(
         self, route: PageRoute, path: dict[str, str], request: Request, request_id: str
