@@ -9,9 +9,7 @@ INSTALL := umask 022 && $(BIN)/pip install --quiet
 # Tests start hundreds of processes. Without cached bytecode, each would compile all of Ousel again.
 export PYTHONDONTWRITEBYTECODE :=
 
-# One more than the cores of a small machine, so that a test can run while others wait.
-QUICK_WORKERS := 3
-# Slow tests wait more: for servers, browsers and elections.
+# More than the cores of a small machine: tests wait for locks, servers, browsers and elections.
 WORKERS := 6
 
 .PHONY: help demo test check format types whole quick every client-matrix clients cluster citus faults fuzz mutants audit bench growth \
@@ -47,7 +45,7 @@ WHOLE := kernel.money kernel.ids kernel.account_numbers ledger.rules
 
 # This leaves some tests on PostgreSQL to `make test`: see tests/support/engines.py.
 quick: .venv/bench
-	OUSEL_TESTS=check $(BIN)/pytest -n $(QUICK_WORKERS) --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE))
+	OUSEL_TESTS=check $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE))
 
 # The slow tests start first, and the quick ones keep the cores busy to the end.
 every: .venv/bench .venv/cluster

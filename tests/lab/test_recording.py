@@ -45,7 +45,7 @@ async def test_the_answer_stands_although_the_deadline_has_passed_since(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some answers are slow: what was committed in time is not answered with a refusal."""
-    started = await lab.start("slow")
+    started = await lab.start("key-revoked")
 
     def record_too_late(
         call: RecordedCall, answer: Answer, created_charges: Sequence[str]
@@ -65,7 +65,7 @@ async def test_the_answer_stands_although_it_could_not_be_recorded(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise, the answer would say that nothing was written."""
-    await lab.start("slow")
+    await lab.start("key-revoked")
 
     async def fail(*_: object) -> None:
         raise DatabaseUnavailable("The database is away.", retry_after_seconds=1)

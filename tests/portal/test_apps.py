@@ -77,7 +77,7 @@ async def test_a_revoked_key_is_refused_at_once(
     assert (await visitor.press_and_confirm(app, "Revoke")).headers["location"] == app
     assert await status(sandbox, new) == 401
     page = (await visitor.get(app)).text
-    assert page.count('<span class="tag">revoked</span>') == 2
+    assert page.count('<span class="tag">ended</span> <span class="small">revoked ') == 2
     assert "Rotate" not in page
 
 
@@ -328,6 +328,6 @@ async def test_only_a_few_ended_keys_are_shown(
         await visitor.press_and_confirm(app, "Revoke")
     page = (await visitor.get(app)).text
     assert page.count(">valid<") == 1
-    assert page.count(">revoked<") == 2
-    assert page.index(">valid<") < page.index(">revoked<")
+    assert page.count(">ended<") == 2
+    assert page.index(">valid<") < page.index(">ended<")
     assert page.index(">key 3<") < page.index(">key 2<") < page.index(">key 1<")
