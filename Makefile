@@ -9,7 +9,9 @@ INSTALL := umask 022 && $(BIN)/pip install --quiet
 # Tests start hundreds of processes. Without cached bytecode, each would compile all of Ousel again.
 export PYTHONDONTWRITEBYTECODE :=
 
-# More than the cores of a small machine: tests wait for locks, servers, browsers and elections.
+# More than the cores of a small machine: quick tests wait for locks, and slow tests wait longer, for
+# servers, browsers and elections. Each worker costs seconds of CPU, because it collects all tests.
+QUICK_WORKERS := 4
 WORKERS := 6
 
 .PHONY: help demo test check format types whole quick every client-matrix clients cluster citus faults fuzz mutants audit bench growth \
@@ -45,7 +47,7 @@ WHOLE := kernel.money kernel.ids kernel.account_numbers ledger.rules
 
 # This leaves some tests on PostgreSQL to `make test`: see tests/support/engines.py.
 quick: .venv/bench
-	OUSEL_TESTS=check $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE))
+	OUSEL_TESTS=check $(BIN)/pytest -n $(QUICK_WORKERS) --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE))
 
 # The slow tests start first, and the quick ones keep the cores busy to the end.
 every: .venv/bench .venv/cluster
