@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import msgspec
 import pytest
 from typing_extensions import override
 
+from ousel.charges import store
 from ousel.charges.payment import ChargePayments
 from ousel.charges.refusals import ChargeNotCancelable
-from ousel.charges.rules import ChargeQuery
+from ousel.charges.rules import Charge, ChargeQuery
 from ousel.database.port import Result, Transaction, Work
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.sqlite import SqliteDatabase
@@ -66,6 +68,29 @@ async def proxied_shop(proxy: PostgresProxy) -> AsyncIterator[Shop]:
     await database.open()
     yield await open_shop(database, ManualClock())
     await database.close()
+
+
+@pytest.mark.parametrize("oldest_first", [False, True])
+async def test_a_list_shows_a_charge_whose_expiry_is_written_meanwhile(
+    proxied_shop: Shop, monkeypatch: pytest.MonkeyPatch, *, oldest_first: bool
+) -> None:
+    """Each statement sees a state of its own, and none of them may miss the charge."""
+    charge = await proxied_shop.charge()
+    proxied_shop.clock.now = charge.expires_at
+    read_page = store._page  # noqa: SLF001 - only between its calls can the expiry be written
+
+    async def read_page_then_expire(*arguments: Any) -> list[Charge]:
+        page = await read_page(*arguments)
+        assert await proxied_shop.status(charge) == "expired"
+        return page
+
+    monkeypatch.setattr(store, "_page", read_page_then_expire)
+    query = ChargeQuery(
+        account_id=proxied_shop.merchant.id, limit=10, status="expired", oldest_first=oldest_first
+    )
+    listed = await proxied_shop.charges.list_charges(query)
+
+    assert [(each.id, each.status) for each in listed] == [(charge.id, "expired")]
 
 
 CUTS: list[list[Cut]] = [

@@ -246,19 +246,22 @@ async def page_of_charges(transaction: Transaction, query: ChargeQuery, now: int
 
 
 async def _page_of_expired(transaction: Transaction, query: ChargeQuery, now: int) -> list[Charge]:
-    """Return expired charges, whether their stored status says so or is still `created`."""
-    stored = await _page(transaction, query, "expired", now)
+    """Return expired charges, whether their stored status says so or is still `created`.
+
+    Each statement may see a later state than the one before. A charge that is written as expired in
+    between is found by both if the open charges are read first, and by none if they are read last.
+    """
+    open_query = query
     if not query.oldest_first:
         before_overdue = (created_at_of_newest_overdue(now) + 1, "")
         position = before_overdue if query.position is None else min(before_overdue, query.position)
-        query = msgspec.structs.replace(query, position=position)
+        open_query = msgspec.structs.replace(query, position=position)
     # With the oldest first, overdue charges come before other open ones: the page begins with them.
-    overdue = [
-        charge
-        for charge in await _page(transaction, query, "created", now)
-        if is_overdue(charge, now)
-    ]
-    in_order = sorted(stored + overdue, key=_position, reverse=not query.oldest_first)
+    still_open = await _page(transaction, open_query, "created", now)
+    stored = await _page(transaction, query, "expired", now)
+    found = {charge.id: charge for charge in still_open if is_overdue(charge, now)}
+    found |= {charge.id: charge for charge in stored}
+    in_order = sorted(found.values(), key=_position, reverse=not query.oldest_first)
     return in_order[: query.limit + 1]
 
 
