@@ -1,5 +1,7 @@
 """Every write has the deadline of its request; reads have none."""
 
+import pytest
+
 from ousel.database.port import Database
 from tests.support.accounts import balance, partner, person
 from tests.support.in_process import in_process_client
@@ -35,6 +37,19 @@ async def test_a_call_that_is_late_writes_nothing(
     assert reads[2].json()["status"] == "created"
     assert await balance(database, account) == 100_000_000
     assert (await raw_sql.run("SELECT COUNT(*) FROM charges"))[0][0] == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_read_that_locks_has_no_deadline(
+    database: Database, database_url: str, method: str
+) -> None:
+    """To look up a key that was never used locks the account, but writes nothing."""
+    _, _, key = await partner(database, "harbour")
+    async with in_process_client(database_url, deadline_seconds=0) as late:
+        late.headers["Authorization"] = f"Bearer {key}"
+        answer = await late.request(method, "/transfers", params={"idempotency_key": "unused"})
+
+    assert answer.status_code == 200
 
 
 async def test_a_form_that_is_late_writes_nothing(database_url: str, raw_sql: RawSql) -> None:

@@ -112,7 +112,7 @@ class Router:
         started = perf_counter()
         if request.arrived_at is not None:
             started -= asyncio.get_running_loop().time() - request.arrived_at
-        if request.method != "GET":
+        if request.method not in {"GET", "HEAD"}:
             self._set_deadline(request)
         request_id = self._observers.new_request_id()
         try:
