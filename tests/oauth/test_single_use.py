@@ -7,11 +7,8 @@ import httpx2
 import pytest
 
 from ousel.database.port import Database
-from ousel.kernel.clock import system_clock
-from ousel.oauth import store
-from ousel.oauth.rules import Exchange, Token
-from ousel.oauth.service import IssuedToken, disconnect, exchange_code
-from tests.oauth.consents import REDIRECT_URI, Consent, bearer
+from ousel.oauth.service import disconnect
+from tests.oauth.consents import Consent, bearer
 from tests.support.server import Server
 
 
@@ -116,45 +113,3 @@ async def test_a_replay_after_a_disconnection_ends_what_the_code_gave(
 
     assert "used before" in replay.json()["error_description"]
     assert [answer.status_code for answer in reads] == [401, 200]
-
-
-async def test_only_the_newest_codes_and_tokens_of_a_person_are_kept(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An app that connects the same person in a loop fills no table; other apps lose nothing."""
-    monkeypatch.setattr(store, "TOKENS_MAX", 2)
-    consent, other = [await Consent.of_new_people(database) for _ in range(2)]
-    elsewhere = Consent(database, other.app, other.key, consent.user)
-
-    others = await token_for(elsewhere, await elsewhere.code())
-    codes = [await consent.code() for _ in range(3)]
-    refused, *ended = [await token_for(consent, code) for code in codes]
-    kept = [await token_for(consent, await consent.code()) for _ in range(2)]
-
-    assert refused is None
-    assert [await is_kept(database, token) for token in (others, *ended, *kept)] == [
-        True,
-        *(False, False),
-        *(True, True),
-    ]
-
-
-async def token_for(consent: Consent, code: str) -> Token | None:
-    """Exchange the code in this process; return None if it is refused."""
-    exchange = Exchange(
-        app_id=consent.app.id, code=code, redirect_uri=REDIRECT_URI, code_verifier=None
-    )
-    issued = await consent.database.write(
-        lambda transaction: exchange_code(transaction, exchange, "live", system_clock)
-    )
-    return issued.token if isinstance(issued, IssuedToken) else None
-
-
-async def is_kept(database: Database, token: Token | None) -> bool:
-    """Return whether the token was issued and is still stored."""
-    if token is None:
-        return False
-    found = await database.read(
-        lambda transaction: store.tokens_by_handle(transaction, [token.handle])
-    )
-    return found != []

@@ -14,7 +14,6 @@ from ousel.oauth.refusals import InvalidRequest, InvalidScope
 CODE_PREFIX: Final = "ac_"
 CODE_SECONDS: Final = 10 * 60
 TOKEN_SECONDS: Final = 30 * 24 * 3600
-TOKENS_MAX: Final = 50  # of one person for one app, and as many unused codes
 SCOPES: Final = ("profile", "balance")
 SCOPE_DEFAULT: Final = "profile"
 

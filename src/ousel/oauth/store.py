@@ -10,7 +10,7 @@ from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table, deletion_of_oldest, deletion_since
 from ousel.database.sweeping import delete_all
 from ousel.kernel.clock import MICROS_PER_SECOND
-from ousel.oauth.rules import TOKEN_SECONDS, TOKENS_MAX, Code, Grant, Token
+from ousel.oauth.rules import TOKEN_SECONDS, Code, Grant, Token
 
 _TOKEN_MICROS: Final = TOKEN_SECONDS * MICROS_PER_SECOND
 
@@ -99,22 +99,9 @@ DELETE_UNUSED_CODES_OF_APP: Final = Statement(
     "DELETE FROM authorization_codes"
     " WHERE account_id = :account_id AND app_id = :app_id AND used_at IS NULL",
 )
-DELETE_EARLIER_CODES: Final = Statement(
-    "end all but the newest unused codes of an account for an app",
-    f"{DELETE_UNUSED_CODES_OF_APP.text} AND expires_at < (SELECT MIN(expires_at) FROM ("
-    "SELECT expires_at FROM authorization_codes"
-    " WHERE account_id = :account_id AND app_id = :app_id AND used_at IS NULL"
-    " ORDER BY expires_at DESC LIMIT :limit) AS newest)",
-)
 DELETE_TOKENS_OF_APP: Final = Statement(
     "end an account's tokens for an app",
     "DELETE FROM user_tokens WHERE account_id = :account_id AND app_id = :app_id",
-)
-DELETE_EARLIER_TOKENS: Final = Statement(
-    "end all but the newest tokens of an account for an app",
-    f"{DELETE_TOKENS_OF_APP.text} AND expires_at < (SELECT MIN(expires_at) FROM ("
-    "SELECT expires_at FROM user_tokens WHERE account_id = :account_id AND app_id = :app_id"
-    " ORDER BY expires_at DESC LIMIT :limit) AS newest)",
 )
 DELETE_CODES_SINCE: Final = deletion_since("end some codes", CODES, by="kept_until")
 DELETE_TOKENS_SINCE: Final = deletion_since("end some tokens", TOKENS, by="expires_at")
@@ -127,11 +114,8 @@ DELETE_EXPIRED_TOKENS: Final = deletion_of_oldest(
 
 
 async def add_code(transaction: Transaction, code: Code) -> None:
-    """Insert a code; end all but the newest unused ones of this person for this app."""
+    """Insert a code."""
     await transaction.insert(CODES, [msgspec.structs.astuple(code)])
-    await transaction.execute(
-        DELETE_EARLIER_CODES, account_id=code.account_id, app_id=code.app_id, limit=TOKENS_MAX
-    )
 
 
 async def codes_by_handle(transaction: Transaction, handle: str) -> list[Code]:
@@ -152,11 +136,8 @@ async def use_code(transaction: Transaction, code: Code, now: int, kept_until: i
 
 
 async def add_token(transaction: Transaction, token: Token) -> None:
-    """Insert a token; end all but the newest ones of this person for this app."""
+    """Insert a token."""
     await transaction.insert(TOKENS, [msgspec.structs.astuple(token)])
-    await transaction.execute(
-        DELETE_EARLIER_TOKENS, account_id=token.account_id, app_id=token.app_id, limit=TOKENS_MAX
-    )
 
 
 async def tokens_by_handle(transaction: Transaction, handles: Collection[str]) -> list[Token]:

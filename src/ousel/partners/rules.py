@@ -91,8 +91,8 @@ def parse_redirect_uri(text: str) -> str:
     doubled = _ANSWER_PARAMETERS & dict(parse_qsl(parts.query, keep_blank_values=True)).keys()
     if doubled:
         raise InvalidField(
-            f"Ousel itself adds {' and '.join(sorted(doubled))} to the address:"
-            " register it without this parameter.",
+            f"Ousel itself adds {' and '.join(sorted(doubled))} to the address,"
+            " so a redirect URI must not contain such a parameter.",
             param="redirect_uri",
         )
     return text
