@@ -96,6 +96,17 @@ async def test_each_call_says_what_happened_and_what_to_do(lab: Lab) -> None:
     assert (await lab.http.get("/balance")).json()["available"] == 99.70
 
 
+async def test_a_lost_refusal_is_not_said_to_be_carried_out(lab: Lab) -> None:
+    """The answer is lost too, and the page says which code it had."""
+    started = await lab.start("answer-lost-after-commit")
+    with pytest.raises(httpx2.RemoteProtocolError):
+        await lab.http.post("/transfers", json={"to": "@ada", "amount": 1_000})
+
+    [call] = (await lab.finish(started))["calls"]
+
+    assert call["happened"] == "refused with insufficient_balance, and the answer was lost"
+
+
 async def test_a_revoked_key_is_refused_and_another_key_works(lab: Lab) -> None:
     """The first call passes. A client that stops at the 401 passes; one that insists does not."""
     started = await lab.start("key-revoked")

@@ -198,6 +198,39 @@ def test_a_lost_answer_may_also_be_looked_up() -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "found_nothing"), [(200, True), (503, False)], ids=["too early", "no answer"]
+)
+def test_a_look_up_that_shows_nothing_is_no_retry(status: int, *, found_nothing: bool) -> None:
+    """The key may still move money, so a client that gives up then loses the payment."""
+    lookup = call(
+        2,
+        operation="listTransfers",
+        intent=None,
+        amount=None,
+        status=status,
+        found_nothing=found_nothing,
+    )
+
+    assert verdict("same_key_on_retry", lost(), lookup) == "failed"
+
+
+def test_an_answer_to_an_earlier_request_also_shows_the_outcome() -> None:
+    """A client that asks twice at once, and hangs up on the second, has learned the outcome."""
+    slow = call(1, answered_at=6 * SECOND)
+    hung_up = call(2, status=None, answered_at=3 * SECOND)
+
+    assert verdict("same_key_on_retry", slow, hung_up, name="forged-return") == "passed"
+
+
+def test_a_retry_without_any_key_shows_nothing_about_keys() -> None:
+    """It breaks another rule."""
+    first, second = lost(key=None), call(2, key=None)
+
+    assert verdict("no_new_key_for_old_intent", first, second) == "not_shown"
+    assert verdict("key_sent", first, second) == "failed"
+
+
+@pytest.mark.parametrize(
     ("waited", "expected"), [(LOOKUP_MICROS - 1, "failed"), (LOOKUP_MICROS, "not_shown")]
 )
 def test_a_new_key_may_follow_once_the_first_one_can_move_nothing(
@@ -264,7 +297,13 @@ def test_the_outcome_of_a_charge_is_asked_for() -> None:
 
     expected: dict[Verdict, list[list[RecordedCall]]] = {
         "passed": [[created, asked, seen], [created, asked, unseen, final], [created, final]],
-        "failed": [[created], [created, asked], [created, asked, unseen], [other, created, unseen]],
+        "failed": [
+            [created],
+            [created, asked],
+            [created, asked, unseen],
+            [other, created, unseen],
+            [other, final, created],  # another charge was canceled
+        ],
         "not_shown": [[], [call()]],
     }
     for wanted, cases in expected.items():
@@ -305,10 +344,12 @@ def test_a_list_is_read_to_its_end() -> None:
         for number in range(1, CALLS_MAX + 1)
     ]
     newest = call(3, **listed, limit="1", has_more=True)
+    peek = call(1, **listed, limit="1", next_cursor="b", has_more=True)
+    more = call(3, **listed, event="shifted", cursor="b")
     other = call(3, **listed | {"intent": "other"}, event="shortened", has_more=True)
 
     expected: dict[Verdict, list[list[RecordedCall]]] = {
-        "passed": [[first, last], [first, last, newest], [first, last, other]],
+        "passed": [[first, last], [first, last, newest], [first, last, other], [peek, first, more]],
         "failed": [[first], [first, alien]],
         "not_shown": [endless, [newest]],
     }

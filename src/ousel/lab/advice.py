@@ -47,7 +47,8 @@ def _without_answer(call: RecordedCall) -> str:
     if call.answered_at is None:
         return "no answer so far"
     if call.disturbance == "drop-after-commit":
-        return "carried out, and the answer was lost"
+        outcome = "carried out" if call.code is None else f"refused with {call.code}"
+        return f"{outcome}, and the answer was lost"
     if call.disturbance == "drop-before-commit":
         return "lost before anything was written"
     return "no answer: the connection was closed"

@@ -62,6 +62,10 @@ class Evidence(msgspec.Struct, frozen=True):
         """The pages of the lists that the rehearsal page-shifts disturbs."""
         return [call for call in self.calls if self.name == "page-shifts" and is_page(call)]
 
+    def cursors_before(self, page: RecordedCall) -> set[str | None]:
+        """Return the cursors that the client had got before it asked for this page."""
+        return {call.next_cursor for call in self.calls if is_after(page, call)}
+
 
 def _find_repeated(call: RecordedCall, found: Sequence[Attempts]) -> Attempts | None:
     """Return the attempts that a call repeats: those with its key.
@@ -88,15 +92,22 @@ def _is_same_intent(call: RecordedCall, other: RecordedCall) -> bool:
 def _was_open_at(attempts: Attempts, call: RecordedCall) -> bool:
     """Return whether the client did not know the outcome of these attempts when this call came."""
     last = _creations(attempts)[-1]
-    lookups = attempts[attempts.index(last) + 1 :]
-    is_answered = any(_answers(lookup, last) for lookup in lookups)
-    return was_unresolved_at(last, call) and not is_answered
+    is_known = any(shows_outcome(each, last) for each in attempts)
+    return was_unresolved_at(last, call) and not is_known
 
 
-def _answers(lookup: RecordedCall, attempt: RecordedCall) -> bool:
-    """Return whether looking a key up has shown what became of the attempt."""
-    is_late = lookup.arrived_at >= attempt.arrived_at + LOOKUP_MICROS
-    return lookup.status == HTTPStatus.OK and (is_late or not lookup.found_nothing)
+def shows_outcome(call: RecordedCall, attempt: RecordedCall) -> bool:
+    """Return whether the answer to a call with the same key shows what became of the attempt.
+
+    It is the answer to another request with this key, or it comes from looking the key up.
+    """
+    if call.key != attempt.key or call.answered_at is None:
+        return False
+    if not is_lookup(call):
+        return call.answered_at >= attempt.arrived_at and not is_unresolved(call)
+    is_late = call.arrived_at >= attempt.arrived_at + LOOKUP_MICROS
+    found = call.status == HTTPStatus.OK and (is_late or not call.found_nothing)
+    return found and is_after(call, attempt)
 
 
 def _creations(calls: Sequence[RecordedCall]) -> list[RecordedCall]:

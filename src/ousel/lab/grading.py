@@ -16,6 +16,7 @@ from ousel.lab.evidence import (
     is_unresolved,
     question,
     retries,
+    shows_outcome,
 )
 from ousel.lab.rules import (
     CALLS_MAX,
@@ -113,11 +114,11 @@ def _check_same_key(evidence: Evidence) -> Grade:
     rule: Rule = "same_key_on_retry"
     retried = False
     for attempts in evidence.attempts:
-        for number, call in enumerate(attempts, 1):
+        for call in attempts:
             if call.operation not in CREATES or not call.key or not is_unresolved(call):
                 continue
             retried = True
-            grade = _check_retry(rule, call, attempts[number:], has_ended=evidence.has_ended)
+            grade = _check_retry(rule, call, attempts, has_ended=evidence.has_ended)
             if grade is not None:
                 return grade
     if not retried:
@@ -126,13 +127,14 @@ def _check_same_key(evidence: Evidence) -> Grade:
 
 
 def _check_retry(
-    rule: Rule, call: RecordedCall, later: Attempts, *, has_ended: bool
+    rule: Rule, call: RecordedCall, attempts: Attempts, *, has_ended: bool
 ) -> Grade | None:
     """Return what is wrong with the attempts after an unresolved one, or None."""
+    later = [each for each in attempts if is_after(each, call) and each.operation in CREATES]
     again = [each for each in later if each.key == call.key]
-    if again and again[0].operation == call.operation and again[0].intent != call.intent:
+    if again and again[0].intent != call.intent:
         return _failed(rule, "The same key was sent with another request.", [call, again[0]])
-    if again:
+    if again or any(shows_outcome(each, call) for each in attempts):
         return None
     if later:
         return _failed(rule, "The retry had another key.", [call, later[0]])
@@ -144,13 +146,18 @@ def _check_retry(
 
 def _check_no_new_key(evidence: Evidence) -> Grade:
     rule: Rule = "no_new_key_for_old_intent"
-    pairs = [pair for attempts in evidence.attempts for pair in retries(attempts)]
+    pairs = [
+        (earlier, later)
+        for attempts in evidence.attempts
+        for earlier, later in retries(attempts)
+        if earlier.key is not None and later.key is not None
+    ]
     for earlier, later in pairs:
-        if later.key is not None and earlier.key not in (None, later.key):
+        if later.key != earlier.key:
             reason = "A request with a new key repeats a request whose outcome was not known."
             return _failed(rule, reason, [earlier, later])
     if not pairs:
-        return _not_shown(rule, "Nothing was sent again.")
+        return _not_shown(rule, "Nothing was sent again with a key.")
     return Grade(
         rule, "passed", "Each request whose outcome was unknown was repeated with its first key."
     )
@@ -239,7 +246,7 @@ def _check_outcome(evidence: Evidence) -> Grade:
     created = set(created_charges(evidence.calls))
     known = created & {each for call in evidence.calls for each in call.closed_charges}
     closed = {call.charge_id for call in evidence.calls if call.event in ("paid", "expired")}
-    if known and known >= closed:
+    if known and known >= (closed or created):
         return Grade(rule, "passed", "Ousel was asked for the outcome until it was known.")
     was_closed = any(call.event == "closed-already" for call in evidence.calls)
     is_about_charges = evidence.name in ("paid-in-last-second", "charge-expires")
@@ -255,12 +262,10 @@ def _check_outcome(evidence: Evidence) -> Grade:
 
 def _check_cursor(evidence: Evidence) -> Grade:
     rule: Rule = "followed_cursor"
-    cursors: set[str | None] = {None}
     lists: dict[str | None, list[RecordedCall]] = {}
     for page in evidence.pages:
-        if page.cursor not in cursors:
+        if page.cursor is not None and page.cursor not in evidence.cursors_before(page):
             return _failed(rule, "The cursor is not the next_cursor of an earlier page.", [page])
-        cursors.add(page.next_cursor)
         if page.status == HTTPStatus.OK:
             lists.setdefault(page.intent, []).append(page)
     unfinished = [pages for pages in lists.values() if all(page.has_more for page in pages)]

@@ -10,7 +10,7 @@ import msgspec
 from ousel.api.callers import Partner, User
 from ousel.api.decoding import is_form
 from ousel.api.route import Route
-from ousel.http.messages import Answer, Request
+from ousel.http.messages import Answer, AnswerDropped, Request
 from ousel.kernel.errors import InvalidAmount, Refusal
 from ousel.kernel.money import micros_from_json
 from ousel.lab.rules import CREATES, FINAL_STATUSES, RecordedCall
@@ -105,6 +105,14 @@ def record_refusal(call: RecordedCall, refusal: Refusal) -> RecordedCall:
         code=refusal.code,
         retry_after=refusal.retry_after_seconds,
         closed_charges=(members["charge_id"],) if is_closed else (),
+    )
+
+
+def record_lost_answer(call: RecordedCall, dropped: AnswerDropped) -> RecordedCall:
+    """Return the call, whose answer the client did not get, with the code of its refusal if any."""
+    refusal = dropped.__cause__
+    return (
+        msgspec.structs.replace(call, code=refusal.code) if isinstance(refusal, Refusal) else call
     )
 
 

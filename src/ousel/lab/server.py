@@ -13,7 +13,14 @@ from ousel.api.route import Route
 from ousel.http.messages import Answer, AnswerDropped, RawHeader, Request
 from ousel.kernel.errors import Refusal
 from ousel.lab.events import LabEvents
-from ousel.lab.recording import EXCHANGE, code_in, record_answer, record_refusal, record_request
+from ousel.lab.recording import (
+    EXCHANGE,
+    code_in,
+    record_answer,
+    record_lost_answer,
+    record_refusal,
+    record_request,
+)
 from ousel.lab.rules import created_charges
 from ousel.lab.service import ArrivedCall, LabService
 
@@ -58,7 +65,10 @@ class LabServer:
                 disturbance = parse_disturbance(arrived.plan.disturbance.encode())
                 route = disturbed_route(route, disturbance)
             answer = await self._endpoints.answer(route, path, request, request_id, extra_headers)
-        except (AnswerDropped, asyncio.CancelledError):
+        except AnswerDropped as dropped:
+            await self._lab.end_call(arrived, record_lost_answer(call, dropped))
+            raise
+        except asyncio.CancelledError:
             await self._lab.end_call(arrived, call)
             raise
         except Refusal as refusal:
