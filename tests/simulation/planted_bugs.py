@@ -168,7 +168,7 @@ PLANTED_BUGS = {
     "search-behind-old-sequences": PlantedBug(
         "After lost history, a batch finds what its earlier attempts wrote.",
         _search_behind_old_sequences,
-        first_seed=298,
+        first_seed=137,
     ),
     "repeat-blindly": PlantedBug(
         "After an unknown commit, a batch looks for what it has written.",
@@ -187,7 +187,7 @@ PLANTED_BUGS = {
     "call-unknown-unavailable": PlantedBug(
         "Only what was not written is refused as unavailable.",
         _call_unknown_unavailable,
-        first_seed=14,
+        first_seed=18,
     ),
     "pay-closed-charges": PlantedBug("A final charge cannot be paid.", _pay_closed_charges),
     "use-codes-again": PlantedBug("A code is used once.", _use_codes_again),
