@@ -210,6 +210,8 @@ async def _visit_apps(states: PageStates, newcomer: Visitor) -> None:
     full = await newcomer.create_app("A full app")
     await newcomer.press(full, "Add redirect URI", redirect_uri=LONG_ADDRESS)
     await newcomer.press(full, "Add origin", origin="https://shop.example")
+    await newcomer.issue_key(full, "old")
+    await newcomer.press_and_confirm(full, "Revoke")
     await newcomer.issue_key(full)
     keep("app-full", await newcomer.press(full, "Rotate"), shows="ends</span>")
     wrong = await newcomer.press(full, "Add origin", origin="http://shop.example/path")
