@@ -109,7 +109,7 @@ def record_refusal(call: RecordedCall, refusal: Refusal) -> RecordedCall:
 
 
 def record_lost_answer(call: RecordedCall, dropped: AnswerDropped) -> RecordedCall:
-    """Return the call, whose answer the client did not get, with the code of its refusal if any."""
+    """Return a call whose answer was lost, with the code of its refusal if it was refused."""
     refusal = dropped.__cause__
     return (
         msgspec.structs.replace(call, code=refusal.code) if isinstance(refusal, Refusal) else call
