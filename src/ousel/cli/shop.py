@@ -4,13 +4,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from ousel.workload.processes import signals_deferred
+from ousel.kernel.programs import program
 
 STOP_SECONDS_MAX: Final = 5
 
@@ -27,28 +27,19 @@ def run_shop(environment: Mapping[str, str]) -> Iterator[None]:
     If this process is killed, the shop ends as well.
     """
     runner = Path(__file__).with_name("until_parent_ends.py")
-    process: subprocess.Popen[bytes] | None = None
-    try:
-        with signals_deferred():
-            process = subprocess.Popen(  # noqa: S603 - our own files, by our own Python
-                [sys.executable, "-P", str(runner), str(_shop_path())],
-                env={**os.environ, **environment},
-                stdin=subprocess.PIPE,
-            )
-        yield
-    finally:
-        if process is not None:
+    command = [sys.executable, "-P", str(runner), str(_shop_path())]
+    with program(command, os.environ | environment, stdin=subprocess.PIPE) as process:
+        try:
+            yield
+        finally:
             _stop(process)
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """Let the shop finish the answer it is writing; kill it if that takes too long."""
-    with process:
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
+    """Let the shop finish the answer it is writing, if that does not take too long."""
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(STOP_SECONDS_MAX)
 
 
 def _shop_path() -> Path:

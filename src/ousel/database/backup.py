@@ -7,12 +7,12 @@ import os
 import re
 import shutil
 import sqlite3
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from subprocess import PIPE
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
@@ -22,6 +22,7 @@ from ousel.database.schema import OUSEL_TABLES, TABLES
 from ousel.database.sqlite import wal_path
 from ousel.kernel.errors import OperatorError
 from ousel.kernel.files import flush, flush_folder
+from ousel.kernel.programs import program
 
 # PostgreSQL's tools try one host after the other. Without a timeout they would wait minutes for a
 # host that is down.
@@ -137,30 +138,25 @@ def _no_ledger_in(name: str) -> BackupFailed:
     return BackupFailed(f"{name} contains no Ousel ledger")
 
 
-def _run(program: str, url: str, *arguments: str) -> None:
+def _run(tool: str, url: str, *arguments: str) -> None:
     """Run a tool on a database; hide the password, since others can see a process's arguments."""
     public_url, password = _split_password(primary_url(url))
     check_address(url)
-    _output(program, f"--dbname={public_url}", *arguments, **password)
+    _output(tool, f"--dbname={public_url}", *arguments, **password)
 
 
-def _output(program: str, *arguments: str, **environment: str) -> str:
+def _output(tool: str, *arguments: str, **environment: str) -> str:
     """Return what one of PostgreSQL's tools prints, or raise BackupFailed."""
-    path = shutil.which(program)
+    path = shutil.which(tool)
     if path is None:
-        raise BackupFailed(f"{program} is not installed: it comes with PostgreSQL's client tools")
-    ended = subprocess.run(  # noqa: S603 - PostgreSQL's own tool
-        [path, *arguments],
-        env=_CONNECT_TIMEOUT | os.environ | environment,
-        capture_output=True,
-        check=False,
-        text=True,
-        errors="replace",
-    )
-    if ended.returncode != 0:
-        lines = ended.stderr.strip().splitlines() or ["it printed nothing"]
-        raise BackupFailed(f"{program} failed: {lines[0]}")
-    return ended.stdout
+        raise BackupFailed(f"{tool} is not installed: it comes with PostgreSQL's client tools")
+    variables = _CONNECT_TIMEOUT | os.environ | environment
+    with program([path, *arguments], variables, stdout=PIPE, stderr=PIPE) as process:
+        output, errors = (part.decode(errors="replace") for part in process.communicate())
+    if process.returncode != 0:
+        lines = errors.strip().splitlines() or ["it printed nothing"]
+        raise BackupFailed(f"{tool} failed: {lines[0]}")
+    return output
 
 
 def _split_password(url: str) -> tuple[str, dict[str, str]]:

@@ -8,16 +8,17 @@ way, the ledger has to be verified again in one process, which names the first e
 
 import asyncio
 import os
-import subprocess
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
+from subprocess import DEVNULL, PIPE
 from typing import IO, Final
 
 import msgspec
 
 from ousel.database.port import Transaction
+from ousel.kernel.programs import program
 from ousel.ledger import journal
 from ousel.ledger.rules import Account, Entry
 from ousel.ledger.verify import (
@@ -57,25 +58,17 @@ async def verify_in_two_processes(
     transaction: Transaction, progress: Progress, observer: EntryObserver
 ) -> VerifiedTotals:
     """Return the totals of the ledger in this snapshot, or raise VerificationFailed."""
-    with _failures_of_process():
-        started = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs while a ledger is verified
-            [sys.executable, "-P", "-m", "ousel.ledger.verify_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-    with started as process:
+    command = [sys.executable, "-P", "-m", "ousel.ledger.verify_process"]
+    with ExitStack() as stack:
+        with _failures_of_process():
+            started = program(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
+            process = stack.enter_context(started)
         assert process.stdin is not None
         assert process.stdout is not None
-        try:
-            await send_ledger(transaction, process.stdin, progress, observer)
-            with _failures_of_process():
-                process.stdin.close()
-                return msgspec.json.decode(process.stdout.read(), type=VerifiedTotals)
-        finally:
-            process.kill()
-            with suppress(OSError):  # it no longer matters what could not be sent
-                process.stdin.close()
+        await send_ledger(transaction, process.stdin, progress, observer)
+        with _failures_of_process():
+            process.stdin.close()
+            return msgspec.json.decode(process.stdout.read(), type=VerifiedTotals)
 
 
 @contextmanager

@@ -2,11 +2,9 @@
 
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from ousel.kernel.programs import program
 from ousel.workload.load import LoadPlan, LoadResult
 
 START_SECONDS_MAX: Final = 120.0
@@ -76,46 +75,17 @@ def run_server(
     command: list[str], port: int, probe: str, environment: dict[str, str]
 ) -> Iterator[Server]:
     """Run a server until the block ends; the block starts when the server answers its probe."""
-    process: subprocess.Popen[bytes] | None = None
-    try:
-        with signals_deferred():
-            process = subprocess.Popen(  # noqa: S603 - our own
-                command, env=environment_without_settings() | environment
-            )
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while not _answers(f"http://127.0.0.1:{port}{probe}"):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise MeasurementFailed(f"{' '.join(command)} did not start")
-            time.sleep(0.05)
-        yield Server(process.pid, port)
-    finally:
-        if process is not None:
-            process.send_signal(signal.SIGTERM)
+    with program(command, environment_without_settings() | environment) as process:
+        try:
+            deadline = time.monotonic() + START_SECONDS_MAX
+            while not _answers(f"http://127.0.0.1:{port}{probe}"):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise MeasurementFailed(f"{' '.join(command)} did not start")
+                time.sleep(0.05)
+            yield Server(process.pid, port)
+        finally:
+            process.terminate()
             process.wait(STOP_SECONDS_MAX)
-
-
-@contextlib.contextmanager
-def signals_deferred() -> Iterator[None]:
-    """Handle signals after the block, so that none is handled while a process is being started.
-
-    A handler that raises just then would leave a process that nothing stops.
-    """
-    received: list[int] = []
-    handlers = {
-        number: signal.getsignal(number)
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-        if threading.current_thread() is threading.main_thread()
-    }
-    handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
-    for number in handlers:
-        signal.signal(number, lambda received_number, _: received.append(received_number))
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for received_number in received:
-            signal.raise_signal(received_number)
 
 
 def _answers(url: str) -> bool:
