@@ -198,7 +198,7 @@ async def test_paging_skips_and_repeats_nothing_while_others_write(database: Dat
             await asyncio.gather(*(queue.post(posting(ada.id, "@bob")) for _ in range(3)))
 
     writing = asyncio.create_task(others())
-    walks = [await _walk(database, ada.id, 7) for _ in range(5)]
+    walks = [await _walk(database, ada.id, 12) for _ in range(3)]
     done.set()
     await writing
 

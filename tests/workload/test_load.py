@@ -2,8 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from ousel.workload.load import LoadPlan
 from ousel.workload.processes import run_load_process
+
+pytestmark = pytest.mark.slow
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 FIRST_SECONDS = 0.5
