@@ -4,6 +4,7 @@ import asyncio
 import functools
 import http.server
 import json
+import socketserver
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -107,6 +108,26 @@ def test_an_audit_of_nothing_says_why(served: tuple[str, Path], tmp_path: Path) 
     assert_fails(done, f"{url} was not audited: {url}/checkpoint answers with status 404")
     assert_fails(audit("file:///etc", tmp_path / "state"), "is not an http or https address")
     assert not (tmp_path / "state.evidence").exists()
+
+
+class ForgedLine(socketserver.StreamRequestHandler):
+    """Sends something other than a status line, with which a terminal would show another line."""
+
+    @override
+    def handle(self) -> None:
+        self.wfile.write(b"\x1b[1A\x1b[2K\rthe log is consistent" + b" " * 9000 + b"\n")
+
+
+def test_a_log_cannot_control_the_terminal(tmp_path: Path) -> None:
+    """What it sends instead of an answer is quoted in one short line, with escapes."""
+    with socketserver.TCPServer(("127.0.0.1", 0), ForgedLine) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        done = audit(f"http://127.0.0.1:{server.server_address[1]}", tmp_path / "state")
+        thread.join()
+    assert_fails(done, r"\x1b[1A\x1b[2K\rthe log is consistent")
+    assert done.errors[:-1].isprintable()
+    assert len(done.errors) < 500
 
 
 @contextmanager

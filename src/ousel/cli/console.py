@@ -136,4 +136,12 @@ def _explain_usage(error: typer.TyperException) -> None:
 
 def print_error(reason: str) -> None:
     """Print one line on standard error."""
-    error_console().print(f"ousel: {reason}", markup=False, highlight=False, soft_wrap=True)
+    line = f"ousel: {printable(reason)}"
+    error_console().print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def printable(text: str) -> str:
+    """Escape line feeds and control characters, with which others could forge lines of output."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )

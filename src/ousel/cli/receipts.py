@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from ousel.cli.command_group import command_group
-from ousel.cli.console import JsonOption, fail, print_json
+from ousel.cli.console import JsonOption, fail, print_json, printable
 from ousel.kernel.money import json_from_micros
 from ousel.sealed_log.notes import COSIGNATURE, NoteRefused, VerifierKey, parse_verifier_key
 from ousel.sealed_log.receipt_check import RECEIPT_BYTES_MAX, CheckedReceipt, check_receipt
@@ -84,14 +84,7 @@ def _print_list(heading: str, sentences: list[str]) -> None:
     if sentences:
         typer.echo(f"\n{heading}:")
     for sentence in sentences:
-        typer.echo(f"- {_printable(sentence)}")
-
-
-def _printable(sentence: str) -> str:
-    """Escape line feeds and control characters, with which a note could forge other sentences."""
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in sentence
-    )
+        typer.echo(f"- {printable(sentence)}")
 
 
 def _record(checked: CheckedReceipt) -> dict[str, object]:

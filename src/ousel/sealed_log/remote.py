@@ -30,6 +30,7 @@ from ousel.sealed_log.tiles import TILE_WIDTH, Tile, TileHashes, tile_of_size, t
 
 REQUEST_SECONDS_MAX: Final = 10.0  # until something arrives
 ANSWER_SECONDS_MAX: Final = 20.0  # until all has arrived, from the status line to the last byte
+REASON_CHARACTERS_MAX: Final = 200  # a server may choose them
 
 
 class RemoteUnreachable(Exception):
@@ -60,7 +61,7 @@ def request(url: str, body: bytes | None = None) -> RemoteAnswer:
     try:
         return _answer(outgoing)
     except (URLError, HTTPException, OSError, ValueError) as error:
-        reason = error.reason if isinstance(error, URLError) else error
+        reason = str(error.reason if isinstance(error, URLError) else error)[:REASON_CHARACTERS_MAX]
         raise RemoteUnreachable(f"no complete answer from {url}: {reason}") from None
 
 
