@@ -73,14 +73,13 @@ def test_postgresql_needs_the_setting(postgres_url: str) -> None:
 
 def test_a_file_that_cannot_be_written_is_named(database_url: str, tmp_path: Path) -> None:
     """It is not taken for a database that cannot be reached."""
-    file = tmp_path / "secret"
-    run("secret", "create", database=database_url, file=file)
+    run("secret", "create", database=database_url, file=tmp_path / "secret")
+    # A temporary file beside this one would have a name of more than 255 characters.
+    file = (tmp_path / "secret").rename(tmp_path / ("s" * 250))
     before = file.read_bytes()
-    with file.open() as opened:  # in the folder of descriptors, nobody can create a file
-        path = Path(f"/dev/fd/{opened.fileno()}")
-        environment = os.environ | {"OUSEL_SECRET_FILE": str(path)}
-        refused = ousel("secret", "rotate", database=database_url, environment=environment)
-    assert_fails(refused, f"{path} cannot be written")
+    environment = os.environ | {"OUSEL_SECRET_FILE": str(file)}
+    refused = ousel("secret", "rotate", database=database_url, environment=environment)
+    assert_fails(refused, f"{file} cannot be written")
     assert file.read_bytes() == before
 
 

@@ -77,6 +77,29 @@ def test_a_member_of_the_group_keeps_it(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert (replaced.st_gid, stat.S_IMODE(replaced.st_mode)) == (10_002, 0o640)
 
 
+def test_the_file_behind_a_link_is_replaced(tmp_path: Path) -> None:
+    """A server that reads the file by its own name gets the new content, and the link stays."""
+    for folder in ("etc", "mounted"):
+        (tmp_path / folder).mkdir()
+    file = tmp_path / "mounted" / "key"
+    file.write_bytes(b"old")
+    file.chmod(0o640)
+    link = tmp_path / "etc" / "key"
+    link.symlink_to("../mounted/key")
+    write_durably(link, b"new", for_owner_only=True)
+    assert (link.is_symlink(), file.read_bytes()) == (True, b"new")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert {each.name for each in tmp_path.rglob("*")} == {"etc", "mounted", "key"}
+
+
+def test_a_new_file_is_not_created_behind_a_link(tmp_path: Path) -> None:
+    """Whoever owns the folder cannot make root create a file elsewhere."""
+    (tmp_path / "key").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileExistsError):
+        write_durably(tmp_path / "key", b"new", replaces=False)
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_a_disk_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nobody knows whether the file survives a crash."""
     fail_for_folders(monkeypatch, errno.EIO)

@@ -22,8 +22,11 @@ def write_durably(
 
     It keeps the permissions of the file that it replaces, except those for others. If root writes
     it, it gets the owner and group of the file that it replaces, or else of its folder.
-    If `replaces` is False and the file exists, raise FileExistsError.
+    If the path is a symbolic link, the file behind it is replaced.
+    If `replaces` is False and the file or a link exists, raise FileExistsError.
     """
+    if replaces:
+        path = path.resolve()
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}.unfinished")
     mode = _OWNER_ONLY if for_owner_only else _BY_UMASK
     try:
