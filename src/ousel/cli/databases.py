@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from ousel.database.addresses import (
     sqlite_path,
 )
 from ousel.database.clock import check_skew, clock_of
-from ousel.database.deployment import mode_of
+from ousel.database.deployment import mode_of, recorded_mode
 from ousel.database.port import Database, Transaction
 from ousel.database.schema import (
     SCHEMA_VERSION,
@@ -33,6 +33,8 @@ from ousel.sandbox.clock import SandboxClock
 
 if TYPE_CHECKING:
     from ousel.mail.outbox import Outbox
+
+DATABASE_IS_LIVE: Final = "this database is live: a sandbox needs its own database"
 
 Result = TypeVar("Result")
 Service = TypeVar("Service")
@@ -125,14 +127,19 @@ def run_with_outbox(
     """Run the task with a service that also writes mail, which a server then sends.
 
     `server_settings` say whether mail is sent, and where its links lead. Without them, this
-    command's own settings are used.
+    command's own settings are used. If those say that a live database is a sandbox, whose mail is
+    never sent, the command ends.
     """
     from ousel.mail.outbox import Outbox
 
     async def with_service(opened: Database, url: str) -> Result:
         clock = await servers_clock(opened, url, writes=writes)
-        is_sandbox = settings(None).sandbox or await opened.read(mode_of) == "test"
-        outbox = Outbox(opened, clock, server_settings or settings(None, sandbox=is_sandbox))
+        own = settings(None)
+        mode = await opened.read(recorded_mode)
+        if own.sandbox and mode == "live":
+            fail(DATABASE_IS_LIVE)
+        own = msgspec.structs.replace(own, sandbox=own.sandbox or mode == "test")
+        outbox = Outbox(opened, clock, server_settings or own)
         return await task(new_service(opened, clock, outbox))
 
     return _run(database, with_service)

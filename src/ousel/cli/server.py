@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from ousel.app.ousel import Ousel
 from ousel.cli.console import fail
-from ousel.cli.databases import check_schema
+from ousel.cli.databases import DATABASE_IS_LIVE, check_schema
 from ousel.cli.supervisor import Heartbeat, Supervisor, stop_with_parent
 from ousel.database import schema
 from ousel.database.addresses import is_postgres, open_database
@@ -94,7 +94,7 @@ async def claim_database_mode(settings: Settings) -> None:
         mode = await database.write(lambda transaction: claim_mode(transaction, wanted))
     if mode != wanted:
         fail(
-            "this database is live: a sandbox needs its own database"
+            DATABASE_IS_LIVE
             if mode == "live"
             else "this database is a sandbox: serve it with --sandbox"
         )

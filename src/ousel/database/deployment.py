@@ -45,8 +45,15 @@ async def claim_mode(transaction: Transaction, mode: Mode) -> Mode:
 
 async def mode_of(transaction: Transaction) -> Mode:
     """Return the database's mode, which is live if it has not been set."""
+    return await recorded_mode(transaction) or "live"
+
+
+async def recorded_mode(transaction: Transaction) -> Mode | None:
+    """Return the database's mode, or None if it has not been set."""
     rows = await transaction.fetch(MODE)
-    return "test" if rows and rows[0][0] == "test" else "live"
+    if not rows:
+        return None
+    return "test" if rows[0][0] == "test" else "live"
 
 
 async def secret_key_id(transaction: Transaction) -> str | None:
