@@ -7,12 +7,12 @@ line at /log/key. You need Python 3.11 and `cryptography`. See docs/concepts/pro
 """
 
 import base64
-import hashlib
 import json
 import re
 import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 Key = tuple[str, bytes, int, bytes]  # name, id, type (1: signature, 4: cosignature), public key
 Json = dict[str, Any]
+MALFORMED = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
 
 
 def require(condition: object, otherwise: str) -> None:
@@ -40,7 +41,7 @@ def parse_key(text: str) -> Key:
     """Parse `name+id+key`."""
     name, key_id, key = text.strip().split("+", 2)
     content = decode(key)
-    computed = hashlib.sha256(name.encode() + b"\n" + content).digest()[:4]
+    computed = sha256(name.encode() + b"\n" + content).digest()[:4]
     require(computed.hex() == key_id and content[0] in (1, 4), f"{text} is not a verifier key")
     return name, computed, content[0], content[1:]
 
@@ -72,16 +73,15 @@ def open_checkpoint(note: str, log: Key, witnesses: list[Key]) -> tuple[int, byt
     return int(size), decode(root), [name for name, kind in signed_by if kind == 4]
 
 
-def root_of(leaf: bytes, index: int, size: int, proof: list[bytes]) -> bytes:
+def root_of(leaf: bytes, index: int, size: int, proof: list[str]) -> bytes:
     """Return the root to which an inclusion proof leads (RFC 6962)."""
     require(0 <= index < size, "the leaf is not in the log")
-    node, last, siblings = hashlib.sha256(b"\0" + leaf).digest(), size - 1, iter(proof)
+    node, last, siblings = sha256(b"\0" + leaf).digest(), size - 1, iter(proof)
     while last:
         if index % 2 or index < last:
-            sibling = next(siblings, b"")
+            sibling = decode(next(siblings, ""))
             require(len(sibling) == 32, "the inclusion proof is malformed")
-            pair = sibling + node if index % 2 else node + sibling
-            node = hashlib.sha256(b"\1" + pair).digest()
+            node = sha256(b"\1" + (sibling + node if index % 2 else node + sibling)).digest()
         index, last = index // 2, last // 2
     require(next(siblings, None) is None, "the inclusion proof is too long")
     return node
@@ -98,11 +98,12 @@ def check_entry(transfer: Json, entry: Json, leaf: Json) -> None:
     own, other = (leaf["from"], leaf["to"]) if out else (leaf["to"], leaf["from"])
     since_1970 = datetime.fromisoformat(leaf["created_at"]) - datetime.fromtimestamp(0, UTC)
     amount, balance = (Decimal(n) * 10**6 for n in (leaf["amount"], transfer["balance_after"]))
+    require(max(abs(amount), abs(balance)) < 2**63, "an amount is too large to compute with")
     fields = [own, entry["sequence"], leaf["id"], leaf["kind"], int(-amount if out else amount)]
     fields += [int(balance), other, leaf["note"], leaf["charge_id"], transfer["idempotency_key"]]
     fields.append(since_1970 // timedelta(microseconds=1))
-    hashed = hashlib.sha256(entry["previous_hash"].encode() + canonical(fields)).digest()
-    committed = hashlib.sha256(bytes.fromhex(entry["salt"]) + hashed).hexdigest()
+    hashed = sha256(entry["previous_hash"].encode() + canonical(fields)).digest()
+    committed = sha256(bytes.fromhex(entry["salt"]) + hashed).hexdigest()
     same = balance == int(balance) and transfer.get("sequence") in {None, entry["sequence"]}
     require(same and committed == leaf["debit" if out else "credit"], "another entry was sealed")
 
@@ -127,8 +128,7 @@ def main(file: str, key: str, *witness_keys: str) -> None:
     size, root, cosigned = open_checkpoint(receipt["checkpoint"], log, witnesses)
     leaf = json.loads(content := decode(receipt["leaf"]))
     require(canonical(leaf) == content and leaf["format"] == "ousel-leaf/v1", "unknown leaf form")
-    proof = [decode(each) for each in receipt["proof"]]
-    require(root_of(content, receipt["index"], size, proof) == root, "the proof does not match")
+    require(root_of(content, receipt["index"], size, receipt["proof"]) == root, "a wrong proof")
     if transfer := receipt.get("transfer"):
         names = ("id", "kind", "currency", "note", "charge_id", "created_at")
         same = all(leaf[name] == transfer[name] for name in names)
@@ -146,5 +146,5 @@ def main(file: str, key: str, *witness_keys: str) -> None:
 if __name__ == "__main__":
     try:
         main(*sys.argv[1:])
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+    except MALFORMED as error:
         sys.exit(f"refused: the arguments or the receipt are malformed: {error}")

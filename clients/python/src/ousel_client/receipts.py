@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Context, Decimal, Inexact
+from decimal import Context, Decimal
 from typing import Any, Final
 
 from ousel_client.errors import OuselError
@@ -22,8 +22,9 @@ _ED25519: Final = 1  # signs a text
 _COSIGNATURE: Final = 4  # signs a text and the time
 _HASH_BYTES: Final = 32
 _PRIVATE_FIELDS: Final = frozenset({"balance_after", "idempotency_key", "sequence"})
-_MICROS_PER_UNIT: Final = 1_000_000
-_EXACT: Final = Context(prec=40, traps=[Inexact])  # the context of the program may round
+_AMOUNT: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,6})?")
+_DECIMAL_PLACES: Final = 6
+_EXACT: Final = Context(prec=40)  # the context of the program may round
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -82,7 +83,14 @@ class Receipt:
                 "A key of a log was given as that of a witness.",
             )
             return _check(self.content.rstrip(b"\r\n"), log, witnesses)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise ReceiptRefused("The receipt or a key is malformed.") from error
 
 
@@ -204,7 +212,7 @@ def _require_same(transfer: dict[str, Any], leaf: dict[str, Any]) -> None:
     is_same = (
         all(transfer[name] == leaf[name] for name in names)
         and all(transfer[name]["id"] == leaf[name] for name in ("from", "to"))
-        and transfer["amount"] == Decimal(leaf["amount"])
+        and transfer["amount"] == _amount(leaf["amount"])
     )
     _require(is_same, "The receipt shows another transfer than the one that was sealed.")
 
@@ -213,8 +221,8 @@ def _check_entry(transfer: dict[str, Any], entry: dict[str, Any], leaf: dict[str
     """Recompute the hash of the holder's own entry, and compare it with the leaf."""
     is_debit = transfer["direction"] == "out"
     own, other = (leaf["from"], leaf["to"]) if is_debit else (leaf["to"], leaf["from"])
-    amount = int(_EXACT.multiply(Decimal(leaf["amount"]), _MICROS_PER_UNIT))
-    balance = _EXACT.multiply(Decimal(transfer["balance_after"]), _MICROS_PER_UNIT)
+    amounts = (_amount(leaf["amount"]), _amount(transfer["balance_after"]))
+    amount, balance = (int(_EXACT.scaleb(each, _DECIMAL_PLACES)) for each in amounts)
     created = datetime.fromisoformat(leaf["created_at"]) - _EPOCH
     fields = [
         own,
@@ -222,7 +230,7 @@ def _check_entry(transfer: dict[str, Any], entry: dict[str, Any], leaf: dict[str
         leaf["id"],
         leaf["kind"],
         -amount if is_debit else amount,
-        int(balance),
+        balance,
         other,
         leaf["note"],
         leaf["charge_id"],
@@ -233,10 +241,15 @@ def _check_entry(transfer: dict[str, Any], entry: dict[str, Any], leaf: dict[str
     committed = hashlib.sha256(bytes.fromhex(entry["salt"]) + hashed).hexdigest()
     is_same = (
         committed == leaf["debit" if is_debit else "credit"]
-        and balance == int(balance)
         and transfer.get("sequence", entry["sequence"]) == entry["sequence"]
     )
     _require(is_same, "The receipt shows another entry than the one that was sealed.")
+
+
+def _amount(value: Decimal | int | str) -> Decimal:
+    """Return an amount of usual form. It could take minutes to compute with 1E+300000."""
+    _require(_AMOUNT.fullmatch(str(value)), "An amount is malformed.")
+    return Decimal(value)
 
 
 def _encode(value: object) -> bytes:
