@@ -1,7 +1,10 @@
 """`ousel migrate`, `verify` and `serve`, as an operator runs them."""
 
 import asyncio
+import os
 import socket
+import sqlite3
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
@@ -39,6 +42,23 @@ def test_migrate_brings_an_empty_database_to_todays_schema(
     assert verified["result"] == "the books balance"
     assert (verified["entries"], verified["transfers"], verified["issued"]) == (0, 0, 0)
     assert verified["accounts"] == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_root_migrates_for_the_owner_of_the_folder(tmp_path: Path) -> None:
+    """A new file belongs to the server's user, and so does its log; an old file keeps its owner."""
+    os.chown(tmp_path, 10_001, 10_002)
+    file, log = tmp_path / "new.db", tmp_path / "new.db-wal"
+
+    assert ousel("migrate", database=str(file)).exit_code == 0
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("SELECT * FROM entries")
+        owners = [(each.stat().st_uid, each.stat().st_gid) for each in (file, log)]
+    os.chown(file, 10_003, 10_004)
+    assert ousel("migrate", database=str(file)).exit_code == 0
+
+    assert owners == [(10_001, 10_002)] * 2
+    assert (file.stat().st_uid, file.stat().st_gid) == (10_003, 10_004)
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])

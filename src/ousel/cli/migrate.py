@@ -8,7 +8,8 @@ import typer
 from ousel.cli.console import DatabaseOption, JsonOption, show
 from ousel.cli.databases import check_clock, settings
 from ousel.database import schema
-from ousel.database.addresses import open_database
+from ousel.database.addresses import database_may_exist, open_database, sqlite_path
+from ousel.kernel.files import give_to_owner_of_folder
 
 
 def migrate(
@@ -34,8 +35,11 @@ async def _migrate(url: str, *, distribute: bool) -> list[str]:
     If the tables are distributed, distribute new ones as well. Return the names of those that were
     distributed now.
     """
+    is_new = not database_may_exist(url)
     async with open_database(url) as database:
         await check_clock(database, url)
         await schema.schema_version(database, url)
+    if is_new:  # while nothing has it open: SQLite gives its log the owner of the file
+        give_to_owner_of_folder(sqlite_path(url).resolve())
     await schema.migrate(url)
     return await schema.distribute(url, only_if_distributed=not distribute)

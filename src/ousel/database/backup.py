@@ -21,7 +21,7 @@ from ousel.database.hosts import ADDRESS, check_address, primary_url
 from ousel.database.schema import OUSEL_TABLES, TABLES
 from ousel.database.sqlite import wal_path
 from ousel.kernel.errors import OperatorError
-from ousel.kernel.files import flush, flush_folder
+from ousel.kernel.files import flush, flush_folder, give_to_owner_of_folder
 from ousel.kernel.programs import program
 
 # PostgreSQL's tools try one host after the other. Without a timeout they would wait minutes for a
@@ -71,10 +71,7 @@ def restore(url: str, source: Path) -> None:
             with suppress(FileNotFoundError):
                 os.truncate(target, 0)
             raise
-        if os.geteuid() == 0:  # the server that will use the file usually runs as another user
-            folder = target.parent.stat()
-            with suppress(PermissionError):  # some containers take this right from root
-                os.chown(target, folder.st_uid, folder.st_gid, follow_symlinks=False)
+        give_to_owner_of_folder(target)
 
 
 @contextmanager

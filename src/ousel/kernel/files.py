@@ -48,6 +48,17 @@ def write_durably(
     flush_folder(path.parent)
 
 
+def give_to_owner_of_folder(path: Path) -> None:
+    """Give a file that root has created to the owner and group of its folder.
+
+    The server that will use the file usually runs as another user.
+    """
+    if os.geteuid() == 0:
+        folder = path.parent.stat()
+        with suppress(PermissionError):  # some containers take this right from root
+            os.chown(path, folder.st_uid, folder.st_gid, follow_symlinks=False)
+
+
 def read_if_there(path: Path) -> bytes | None:
     """Return the content of a file, or None if there is no such file."""
     try:
