@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from ousel.http.messages import Request
 from ousel.sealed_log.keys import LogKey, new_key, write_key
+from ousel.sealed_log.proof_text import encode_proof_text
 from ousel.site.forms import read_form
-from tests.sealed_log.examples import ADA, BOB, KEY, ORIGIN, movement, receipt_of
+from tests.sealed_log.examples import ADA, BOB, KEY, ORIGIN, log_with, movement, receipt_of
 from tests.support.portal import Portal, open_portal
 from tests.support.visitor import Visitor
 
@@ -61,6 +62,17 @@ async def test_each_page_leads_to_the_check(portal: Portal) -> None:
 async def test_a_file_is_as_good_as_a_text(portal: Portal) -> None:
     """It is sent as multipart/form-data, which only this page accepts."""
     status, page = await upload(portal.visitor(), RECEIPT)
+
+    assert status == 200, page
+    assert "The receipt is genuine" in page
+
+
+@pytest.mark.parametrize("end", ["", "\r\n", "\r\n\r\n"])
+async def test_a_proof_text_may_be_pasted_with_any_line_ends(portal: Portal, end: str) -> None:
+    """Whoever marks a text with the mouse often leaves out the last line end, or adds one."""
+    log, index = log_with(movement())
+    text = encode_proof_text(log.inclusion(index)).rstrip("\n").replace("\n", "\r\n")
+    status, page = await check(portal.visitor(), receipt=text + end, key=VKEY)
 
     assert status == 200, page
     assert "The receipt is genuine" in page

@@ -47,9 +47,9 @@ class VerifyPages:
 
     async def check(self, visit: Visit) -> Answer:
         """Say what the receipt proves and what it does not, or why it proves nothing."""
-        # Browsers send the lines of a text area with CR LF.
-        text = visit.form.get("receipt", "").replace("\r\n", "\n")
-        content = (visit.form.get("file", "") or text.lstrip()).encode()
+        # Browsers send lines of a text area with CR LF. People paste too few or too many of them.
+        text = visit.form.get("receipt", "").replace("\r\n", "\n").strip()
+        content = (visit.form.get("file", "") or (text and f"{text}\n")).encode()
         if not content:
             return self._page(visit, error="Choose the file of a receipt, or paste its text.")
         shown: dict[str, Any] = {}
