@@ -64,6 +64,15 @@ def test_another_address_is_refused_without_repeating_its_password(url: str) -> 
     assert "geheim" not in str(refused.value)
 
 
+@pytest.mark.parametrize("credentials", ["pay:gehéim", "pay:geh%C3%A9im", "p%E9y:geheim"])
+def test_credentials_that_cannot_be_sent_are_refused(credentials: str) -> None:
+    """Otherwise no mail could be sent, and the log would show a part of the password."""
+    with pytest.raises(SettingError, match="a user and a password in ASCII") as refused:
+        settings_from({"OUSEL_MAIL_URL": f"smtp://{credentials}@mail.example", **FROM})
+
+    assert "geh" not in str(refused.value)
+
+
 def test_mail_is_off_unless_both_settings_are_there(tmp_path: Path) -> None:
     """A server needs a sender; the address may be in a file, since it contains a password."""
     file = tmp_path / "mail"
@@ -78,8 +87,14 @@ def test_mail_is_off_unless_both_settings_are_there(tmp_path: Path) -> None:
         settings_from({"OUSEL_MAIL_URL": "smtp://localhost"})
 
 
-@pytest.mark.parametrize("sender", ["nobody", "a@b\nBcc: c@d.example", "<>", "a b@c.example", "@x"])
-def test_a_sender_is_an_address(sender: str) -> None:
+@pytest.mark.parametrize(
+    "sender",
+    [
+        *("nobody", "a@b\nBcc: c@d.example", "<>", "a b@c.example", "@x"),
+        *("Ousel <pay@example.com>, x@y.com", "pay@example.com; x@y.com"),
+    ],
+)
+def test_a_sender_is_one_address(sender: str) -> None:
     """Anything else is refused when Ousel starts, not when it sends."""
     with pytest.raises(SettingError, match="OUSEL_MAIL_FROM must be off, or an address"):
         settings_from({"OUSEL_MAIL_URL": "smtp://localhost", "OUSEL_MAIL_FROM": sender})

@@ -33,6 +33,9 @@ def mail_server_at(url: str) -> MailServer:
         raise ValueError("not the address of a mail server")
     if parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError("the address of a mail server has no path, query or fragment")
+    username, password = unquote(parts.username or ""), unquote(parts.password or "")
+    if not (username + password).isascii():
+        raise ValueError("a user and a password in ASCII are needed: smtplib sends no others")
     encryption: Encryption = "tls" if parts.scheme == "smtps" else "starttls"
     if parts.scheme == "smtp" and is_loopback(host):
         encryption = "none"
@@ -40,6 +43,6 @@ def mail_server_at(url: str) -> MailServer:
         host=host,
         port=parts.port or _PORTS[parts.scheme],
         encryption=encryption,
-        username=unquote(parts.username) if parts.username else None,
-        password=unquote(parts.password or ""),
+        username=username or None,
+        password=password,
     )

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from email.utils import parseaddr
+from email.utils import getaddresses
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Final
@@ -166,7 +166,8 @@ def _mail_url(environment: Mapping[str, str]) -> str | None:
     except ValueError:
         raise SettingError(
             "OUSEL_MAIL_URL must be off, or an address such as"
-            " smtp://user:password@mail.example:587 or smtps://user:password@mail.example."
+            " smtp://user:password@mail.example:587 or smtps://user:password@mail.example,"
+            " with a user and a password in ASCII."
         ) from None
     return url
 
@@ -177,7 +178,9 @@ def _mail_from(text: str, mail_url: str | None) -> str | None:
         raise SettingError("OUSEL_MAIL_FROM must be set, because OUSEL_MAIL_URL is.")
     if sender is None:
         return None
-    if not sender.isprintable() or not _MAIL_FROM.fullmatch(parseaddr(sender)[1]):
+    addresses = [address for _, address in getaddresses([sender])]
+    is_one = len(addresses) == 1 and _MAIL_FROM.fullmatch(addresses[0])
+    if not sender.isprintable() or not is_one:
         raise SettingError(
             "OUSEL_MAIL_FROM must be off, or an address such as Ousel <pay@example.com>."
         )
