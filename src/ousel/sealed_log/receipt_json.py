@@ -16,11 +16,10 @@ VALUES_MAX: Final = 2_000  # a receipt has about a hundred
 _AMOUNTS: Final = ("amount", "balance_after")
 _AMOUNT: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,6})?")
 _SERVED_LAYOUT: Final[dict[str, Any]] = {"separators": (",", ":"), "ensure_ascii": False}
-_OTHER_LAYOUTS: Final[tuple[dict[str, Any], ...]] = (
-    {},
-    {"ensure_ascii": False},
-    {"indent": 2},
-    {"indent": 2, "ensure_ascii": False},
+_OTHER_LAYOUTS: Final[tuple[dict[str, Any], ...]] = tuple(
+    {"indent": indent, "ensure_ascii": is_ascii}
+    for indent in (None, 2, 4, "\t")
+    for is_ascii in (True, False)
 )
 
 
@@ -46,8 +45,8 @@ def as_served(content: bytes) -> bytes:
     """Return a receipt as the server wrote it, if a program has only reformatted it.
 
     Only the usual outputs of JSON encoders are recognized: on one line with spaces, or indented by
-    two, with or without escapes, with amounts such as 25.00, 25.0 or 25. Any other change of a byte
-    makes the signature wrong.
+    two, four or a tab, with or without escapes, with amounts such as 25.00, 25.0, 25 or 1e-05. Any
+    other change of a byte makes the signature wrong.
     """
     content = content.rstrip(b"\r\n")
     receipt = decode_receipt(content)
@@ -57,9 +56,14 @@ def as_served(content: bytes) -> bytes:
     texts = {name: str(transfer[name]) for name in _AMOUNTS if name in transfer}
     if not all(_AMOUNT.fullmatch(text) for text in texts.values()):
         return content
+    as_floats = {name: repr(float(transfer[name])) for name in texts}  # 0.00001 as 1e-05
     served = {name: json_from_micros(micros_from_decimal(transfer[name])) for name in texts}
     try:
-        if any(_dump(receipt, texts, layout) == content for layout in _OTHER_LAYOUTS):
+        if any(
+            _dump(receipt, amounts, layout) == content
+            for amounts in (texts, as_floats)
+            for layout in _OTHER_LAYOUTS
+        ):
             return _dump(receipt, served, _SERVED_LAYOUT)
     except (TypeError, UnicodeError):  # something that no receipt has, such as a lone surrogate
         pass
