@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
+from ousel.sealed_log import audit
 from ousel.sealed_log.audit import AuditFailed, Auditor, LogInconsistent
 from ousel.sealed_log.checkpoints import Checkpoint
 from ousel.sealed_log.merkle import Node
@@ -103,6 +104,18 @@ def test_evidence_is_never_overwritten(auditor: Auditor) -> None:
             auditor.audit(Published(found))
     evidence = auditor.evidence.read_text()
     assert [evidence.count(each.signed_checkpoint()) for each in (fork, shorter)] == [1, 1]
+
+
+def test_evidence_does_not_fill_the_disk(auditor: Auditor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log can contradict itself in another way each time; the first time is kept."""
+    monkeypatch.setattr(audit, "EVIDENCE_BYTES_MAX", 1_000)
+    auditor.audit(Published(LogInMemory(LEAVES[:300])))
+    for size in range(280, 300):
+        with pytest.raises(LogInconsistent, match="the evidence is in"):
+            auditor.audit(Published(LogInMemory(LEAVES[:size])))
+    evidence = auditor.evidence.read_text()
+    assert LogInMemory(LEAVES[:280]).signed_checkpoint() in evidence
+    assert len(evidence) < 3_000
 
 
 def test_an_inconsistency_is_reported_although_the_evidence_cannot_be_written(

@@ -24,6 +24,7 @@ from ousel.sealed_log.merkle import (
 from ousel.sealed_log.notes import NoteRefused, Signature, VerifierKey
 
 EVIDENCE_SUFFIX: Final = ".evidence"
+EVIDENCE_BYTES_MAX: Final = 2**20  # then nothing is added: the first contradiction is the proof
 
 
 class PublicLog(Protocol):
@@ -128,7 +129,7 @@ class Auditor:
         """Add to the evidence that was found before; return a phrase that says where it is."""
         try:
             earlier = read_if_there(self.evidence) or b""
-            if evidence.encode() not in earlier:
+            if len(earlier) < EVIDENCE_BYTES_MAX and evidence.encode() not in earlier:
                 write_durably(self.evidence, earlier + evidence.encode())
         except OSError as error:
             unwritten = f"{self.evidence} cannot be written: {error.strerror}"
