@@ -160,6 +160,18 @@ def test_a_witness_remembers_what_it_cosigned(tmp_path: Path) -> None:
     assert open_note(note, [WITNESS.verifier]).text == LOG.checkpoint(30).text
 
 
+@pytest.mark.one_engine
+def test_nothing_is_cosigned_unless_the_state_can_be_written(tmp_path: Path) -> None:
+    """The answer says why. When the disk works again, the same request is cosigned."""
+    folder = tmp_path / "folder"
+    with running(Witness(WITNESS, KNOWN, folder / "state.json", lambda: 7)) as connection:
+        status, body = post(connection, request(0, 10).encode())
+        assert (status, body.count("\n")) == (500, 1)
+        assert body.startswith("the state of this witness cannot be written: No such file")
+        folder.mkdir()
+        assert post(connection, request(0, 10).encode())[0] == 200
+
+
 def test_a_damaged_state_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
     """Otherwise the witness would cosign a log that starts again."""
     state = tmp_path / "state.json"

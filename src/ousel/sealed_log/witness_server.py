@@ -65,7 +65,11 @@ class Witness:
             answer = answer_request(request, keys, last, self._key, self._clock_seconds())
             if answer.cosigned is not None:
                 notes = self._notes | {origin: answer.cosigned}
-                write_durably(self._state, _encode_state(notes))
+                try:
+                    write_durably(self._state, _encode_state(notes))
+                except OSError as error:
+                    why = f"the state of this witness cannot be written: {error.strerror}"
+                    return WitnessAnswer(500, f"{why}; nothing is cosigned\n")
                 self._notes = notes
         return answer
 
