@@ -64,6 +64,9 @@ SETTINGS = (
     ("OUSEL_BASE_URL", "nonsense"),
     ("OUSEL_PORTAL_URL", "ftp://x"),
     ("OUSEL_DATABASE_URL", "mysql://x/y"),
+    ("OUSEL_DATABASE_URL", "/"),
+    ("OUSEL_DATABASE_URL", "sqlite:////.."),
+    ("OUSEL_LOG_KEY_FILE", "."),
 )
 
 

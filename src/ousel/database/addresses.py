@@ -7,7 +7,7 @@ from typing import Final
 
 from ousel.database.hosts import check_address
 from ousel.database.port import Database
-from ousel.kernel.settings import SettingError
+from ousel.kernel.settings import NAMES_OF_FOLDERS, SettingError
 
 SQLITE: Final = "sqlite:///"
 POSTGRES: Final = ("postgresql://", "postgres://")
@@ -23,11 +23,12 @@ def sqlite_path(url: str) -> Path:
 
     The path is taken as it is written: nothing is unescaped, and even ":memory:" names a file.
     """
-    if "://" in url and not url.startswith(SQLITE):
+    path = Path(url.removeprefix(SQLITE)).absolute()
+    if ("://" in url and not url.startswith(SQLITE)) or path.name in NAMES_OF_FOLDERS:
         raise SettingError(
             "OUSEL_DATABASE_URL must be postgresql://…, sqlite:///FILE or the path of a file."
         )
-    return Path(url.removeprefix(SQLITE)).absolute()
+    return path
 
 
 def database_may_exist(url: str) -> bool:

@@ -33,9 +33,11 @@ PAGE_SEGMENTS: Final = frozenset(
         *("readyz", "reset", "sandbox", "send", "settings", "signup", "verify", "verify-email"),
     }
 )
+NAMES_OF_FOLDERS: Final = {"", ".."}  # the last part of paths such as "/", "." and "/var/.."
 FILE_SUFFIX: Final = "_FILE"  # OUSEL_X_FILE names a file that holds the value of OUSEL_X
 
 _RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour)", re.ASCII)
+_DIGITS: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _MAIL_FROM: Final = re.compile(r"[!-;=?-~]+@[0-9A-Za-z.-]+", re.ASCII)
 _PERIOD_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
 
@@ -149,7 +151,12 @@ def _secret(environment: Mapping[str, str], name: str) -> str | None:
 
 def _path_or_off(environment: Mapping[str, str], name: str) -> Path | None:
     text = _text_or_off(environment, name)
-    return None if text is None else Path(text)
+    if text is None:
+        return None
+    path = Path(text)
+    if path.name in NAMES_OF_FOLDERS:
+        raise SettingError(f"{name} must be off, or the path of a file.")
+    return path
 
 
 def _text_or_off(environment: Mapping[str, str], name: str) -> str | None:
@@ -245,10 +252,16 @@ def _rate_limit(text: str) -> RateLimit | None:
 def _count(
     environment: Mapping[str, str], name: str, default: int, maximum: int = COUNT_MAX
 ) -> int:
-    text = environment.get(name) or str(default)
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= maximum:
+    number = _number(environment.get(name) or str(default), maximum)
+    if number is None:
         raise SettingError(f"{name} must be a whole number from 1 to {maximum}.")
-    return int(text)
+    return number
+
+
+def _number(text: str, maximum: int) -> int | None:
+    """Return the number from 1 to the maximum that the text is, or None."""
+    number = int(text) if _DIGITS.fullmatch(text) else 0
+    return number if 1 <= number <= maximum else None
 
 
 def _amount_or_off(environment: Mapping[str, str], name: str, default: int) -> int | None:
@@ -273,9 +286,10 @@ def _networks(text: str) -> tuple[Network, ...]:
 def _port(text: str) -> int | None:
     if text == "off":
         return None
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= PORT_MAX:
+    port = _number(text, PORT_MAX)
+    if port is None:
         raise SettingError(f"OUSEL_ADMIN_PORT must be off, or a port from 1 to {PORT_MAX}.")
-    return int(text)
+    return port
 
 
 def _log_level(text: str) -> str:
