@@ -161,13 +161,19 @@ def test_a_witness_remembers_what_it_cosigned(tmp_path: Path) -> None:
 
 
 @pytest.mark.one_engine
-def test_nothing_is_cosigned_unless_the_state_can_be_written(tmp_path: Path) -> None:
-    """The answer says why. When the disk works again, the same request is cosigned."""
+def test_nothing_is_cosigned_unless_the_state_can_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer says why, and so does the witness's own output.
+
+    When the disk works again, the same request is cosigned.
+    """
     folder = tmp_path / "folder"
     with running(Witness(WITNESS, KNOWN, folder / "state.json", lambda: 7)) as connection:
         status, body = post(connection, request(0, 10).encode())
         assert (status, body.count("\n")) == (500, 1)
         assert body.startswith("the state of this witness cannot be written: No such file")
+        assert capsys.readouterr().err == f"ousel: {body.partition(';')[0]}\n"
         folder.mkdir()
         assert post(connection, request(0, 10).encode())[0] == 200
 

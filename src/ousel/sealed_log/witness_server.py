@@ -5,6 +5,7 @@ It cosigns each checkpoint that extends the last one that it has cosigned.
 
 import hashlib
 import re
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -69,6 +70,7 @@ class Witness:
                     write_durably(self._state, _encode_state(notes))
                 except OSError as error:
                     why = f"the state of this witness cannot be written: {error.strerror}"
+                    sys.stderr.write(f"ousel: {why}\n")  # the witness's operator must know it too
                     return WitnessAnswer(500, f"{why}; nothing is cosigned\n")
                 self._notes = notes
         return answer
