@@ -1,13 +1,17 @@
 """Floods a server, from a process of its own: its arguments are kind, port, key and path.
 
-It prints a line when each of its connections has sent a request. Real floods come from other
-machines. So, where speed is measured, this process gets only the processor time that others leave.
+It prints a line when each of its connections has sent a request, and at SIGTERM how many requests
+were sent in all. Real floods come from other machines. So, where speed is measured, this process
+gets only the processor time that others leave.
 """
 
 import asyncio
 import contextlib
 import os
+import signal
 import sys
+from collections import Counter
+from typing import NoReturn
 
 from tests.faults.sizes import FULL
 
@@ -30,20 +34,28 @@ async def flood(kind: str, port: int, key: str, path: str) -> None:
         kind, GET.format(path=path, key=key).encode()
     )
     connections = [asyncio.Event() for _ in range(CONNECTIONS[kind])]
+    sent = Counter[str]()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, _print_and_end, sent)
     async with asyncio.TaskGroup() as tasks:
         for has_sent in connections:
-            tasks.create_task(_repeat(port, request, has_sent))
+            tasks.create_task(_repeat(port, request, has_sent, sent))
         for has_sent in connections:
             await has_sent.wait()
         print(BEGUN, end="", flush=True)
 
 
-async def _repeat(port: int, request: bytes, has_sent: asyncio.Event) -> None:
+def _print_and_end(sent: Counter[str]) -> NoReturn:
+    print(sent["requests"], flush=True)
+    os._exit(0)
+
+
+async def _repeat(port: int, request: bytes, has_sent: asyncio.Event, sent: Counter[str]) -> None:
     while True:
         with contextlib.suppress(OSError, TimeoutError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(request)
             has_sent.set()
+            sent["requests"] += 1
             async with asyncio.timeout(PAUSE_SECONDS):
                 await reader.read(1)
             writer.close()

@@ -53,19 +53,21 @@ async def test_others_are_served_during_a_flood(
     path = f"/pay/{charge_id}/status" if kind == "waits" else "/v1/transfers?kind=funding&limit=1"
     calm: list[tuple[float, float]] = []
     flooded: list[tuple[float, float]] = []
+    sent: list[int] = []
     with Server(seeded.url, OUSEL_LOG_LEVEL="error", OUSEL_RATE_LIMIT=RATE_LIMIT) as server:
         async with server.client(other_key) as client:
             await _percentiles(client)
             for _ in range(ROUNDS):
                 calm.append(await _percentiles(client))
-                with _flooding(kind, server.port, seeded.key, path):
+                with _flooding(kind, server.port, seeded.key, path, sent):
                     flooded.append(await _percentiles(client))
 
     calm_p50, calm_p99 = map(statistics.median, zip(*calm, strict=True))
     p50, p99 = map(statistics.median, zip(*flooded, strict=True))
     figure(
         f"{engine}, flood of {kind}: p50 {calm_p50 * 1e3:.1f} to {p50 * 1e3:.1f} ms, "
-        f"p99 {calm_p99 * 1e3:.1f} to {p99 * 1e3:.1f} ms ({p99 / calm_p99:.1f}x)"
+        f"p99 {calm_p99 * 1e3:.1f} to {p99 * 1e3:.1f} ms ({p99 / calm_p99:.1f}x), "
+        f"{sum(sent)} requests in {ROUNDS} floods of {SECONDS} s"
     )
 
 
@@ -88,7 +90,7 @@ async def _prepare(seeded: SeededDatabase, entries: int) -> tuple[str, str]:
 
 
 @contextmanager
-def _flooding(kind: str, port: int, key: str, path: str) -> Iterator[None]:
+def _flooding(kind: str, port: int, key: str, path: str, sent: list[int]) -> Iterator[None]:
     command = [sys.executable, "-m", "tests.faults.flooding", kind, str(port), key, path]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -97,8 +99,9 @@ def _flooding(kind: str, port: int, key: str, path: str) -> Iterator[None]:
         yield
         assert process.poll() is None, "the flood has ended by itself"
     finally:
-        process.kill()
-        process.communicate()
+        process.terminate()
+        output, _ = process.communicate()
+    sent.append(int(output))
 
 
 async def _percentiles(client: httpx2.AsyncClient) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""A program that Ousel starts does not outlive what started it."""
+"""A program that Ousel starts ends with the block that needs it."""
 
 import signal
 import subprocess

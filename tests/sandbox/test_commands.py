@@ -100,7 +100,8 @@ def test_the_setting_makes_an_unused_database_a_sandbox(unserved_url: str) -> No
 def test_the_setting_does_not_change_a_live_database(unserved_url: str) -> None:
     """It stays no sandbox, and commands refuse to write mail there that is never sent."""
     asyncio.run(_claimed(unserved_url, "live"))
-    first = _app(unserved_url)["key"]
+    app = _app(unserved_url)
+    first = app["key"]
     assert first[:8] == "sk_live_"
 
     serve = ("serve", f"--port={free_port()}")
@@ -114,6 +115,8 @@ def test_the_setting_does_not_change_a_live_database(unserved_url: str) -> None:
         ),
     ):
         assert_fails(outcome, "a sandbox needs its own database")
+    lists = ("key", "list", app["client_id"])
+    assert ousel(*lists, database=unserved_url, environment=environment).exit_code == 0
 
 
 @pytest.mark.slow

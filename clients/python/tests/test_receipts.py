@@ -91,7 +91,7 @@ def test_the_operators_signature_does_not_replace_the_proof(
         (b'"balance_after":75.00', b'"balance_after":75.' + b"0" * 40 + b"1"),
         (b'"checkpoint":"', b'"checkpoint":5,"other":"'),
         (b'"previous_hash":"', b'"previous_hash":5,"other":"'),
-        (b'"index":5', b'"index":5,"other":' + b"[" * 9_000 + b"]" * 9_000),
+        (b'"index":5', b'"other":' + b"[" * 9_000 + b"]" * 9_000),
     ],
 )
 def test_a_signed_receipt_that_makes_no_sense_is_refused(before: bytes, after: bytes) -> None:

@@ -26,7 +26,7 @@ def write_durably(
     If `replaces` is False and the file or a link exists, raise FileExistsError.
     """
     if replaces:
-        path = path.resolve()
+        path = Path(os.path.realpath(path))
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}.unfinished")
     mode = _OWNER_ONLY if for_owner_only else _BY_UMASK
     try:

@@ -1,10 +1,10 @@
-"""Programs that Ousel starts, none of which outlives what started it."""
+"""Programs that Ousel starts, and ends when it no longer needs them."""
 
 import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 
 @contextmanager
@@ -37,18 +37,17 @@ def _signals_deferred() -> Iterator[None]:
     A handler that raises just then would leave a process that nothing stops.
     """
     received: list[int] = []
-    handlers = {
-        number: signal.getsignal(number)
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-        if threading.current_thread() is threading.main_thread()
-    }
-    handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
-    for number in handlers:
-        signal.signal(number, lambda received_number, _: received.append(received_number))
-    try:
+    with ExitStack() as stack:  # if a handler that is back raises, the others come back too
+        stack.callback(_raise_again, received)
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+                handler = signal.getsignal(number)
+                if callable(handler):
+                    stack.callback(signal.signal, number, handler)
+                    signal.signal(number, lambda each, _: received.append(each))
         yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for received_number in received:
-            signal.raise_signal(received_number)
+
+
+def _raise_again(received: list[int]) -> None:
+    for number in received:
+        signal.raise_signal(number)
