@@ -97,14 +97,14 @@ def check_entry(transfer: Json, entry: Json, leaf: Json) -> None:
     out = transfer["direction"] == "out"
     own, other = (leaf["from"], leaf["to"]) if out else (leaf["to"], leaf["from"])
     since_1970 = datetime.fromisoformat(leaf["created_at"]) - datetime.fromtimestamp(0, UTC)
-    amount, balance = (Decimal(n) * 10**6 for n in (leaf["amount"], transfer["balance_after"]))
-    require(max(abs(amount), abs(balance)) < 2**63, "an amount is too large to compute with")
+    amounts = leaf["amount"], transfer["balance_after"]  # divmod refuses those above 10**22
+    (amount, _), (balance, rest) = (divmod(Decimal(n), Decimal("0.000001")) for n in amounts)
     fields = [own, entry["sequence"], leaf["id"], leaf["kind"], int(-amount if out else amount)]
     fields += [int(balance), other, leaf["note"], leaf["charge_id"], transfer["idempotency_key"]]
     fields.append(since_1970 // timedelta(microseconds=1))
     hashed = sha256(entry["previous_hash"].encode() + canonical(fields)).digest()
     committed = sha256(bytes.fromhex(entry["salt"]) + hashed).hexdigest()
-    same = balance == int(balance) and transfer.get("sequence") in {None, entry["sequence"]}
+    same = rest == 0 and transfer.get("sequence") in {None, entry["sequence"]}
     require(same and committed == leaf["debit" if out else "credit"], "another entry was sealed")
 
 
