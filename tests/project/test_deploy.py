@@ -22,6 +22,7 @@ DEPLOY = ROOT / "deploy"
 CONTAINERFILE = DEPLOY / "Containerfile"
 COMPOSE = DEPLOY / "compose.yml"
 UNIT = DEPLOY / "systemd" / "ousel.service"
+INSTALLING = ROOT / "docs" / "operating" / "install.md"
 
 FILES = {"OUSEL_DATABASE_URL_FILE", "OUSEL_SECRET_FILE", "OUSEL_LOG_KEY_FILE"}
 CHECKPOINT = "/var/lib/ousel/log-checkpoint"  # in the only folder that is kept and writable
@@ -208,6 +209,19 @@ def test_the_unit_is_hardened_and_runs_a_command_that_exists() -> None:
     assert not any(re.match(r"Environment=OUSEL_DATABASE_URL=", line) for line in lines)
     assert f"Environment=OUSEL_LOG_CHECKPOINT_FILE={CHECKPOINT}" in lines
     assert f"StateDirectory={Path(CHECKPOINT).parent.name}" in lines
+
+
+def test_commands_get_the_settings_of_the_unit() -> None:
+    """The document names, for commands, each file of which systemd gives the service a copy."""
+    unit, document = UNIT.read_text(), INSTALLING.read_text()
+    set_by_unit = dict(re.findall(r"^Environment=(OUSEL_\w+)=(.+)$", unit, re.MULTILINE))
+    set_for_commands = dict(re.findall(r"^(OUSEL_\w+)=(.+)$", document, re.MULTILINE))
+
+    assert set_for_commands == {
+        name: file.replace("%d/", "/etc/ousel/") for name, file in set_by_unit.items()
+    }
+    (environment,) = re.findall(r"^EnvironmentFile=-(.+)$", unit, re.MULTILINE)
+    assert f"\n. {environment}\n" in document
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
