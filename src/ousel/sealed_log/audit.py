@@ -24,7 +24,7 @@ from ousel.sealed_log.merkle import (
 from ousel.sealed_log.notes import NoteRefused, Signature, VerifierKey
 
 EVIDENCE_SUFFIX: Final = ".evidence"
-EVIDENCE_BYTES_MAX: Final = 2**20  # then nothing is added: the first contradiction is the proof
+EVIDENCE_BYTES_MAX: Final = 2**20  # then nothing is added, so that a log cannot fill the disk
 
 
 class PublicLog(Protocol):
@@ -129,12 +129,18 @@ class Auditor:
         """Add to the evidence that was found before; return a phrase that says where it is."""
         try:
             earlier = read_if_there(self.evidence) or b""
-            if len(earlier) < EVIDENCE_BYTES_MAX and evidence.encode() not in earlier:
+            is_new = evidence.encode() not in earlier
+            if is_new and len(earlier) >= EVIDENCE_BYTES_MAX:
+                return _unsaved(f"{self.evidence} is full", evidence)
+            if is_new:
                 write_durably(self.evidence, earlier + evidence.encode())
         except OSError as error:
-            unwritten = f"{self.evidence} cannot be written: {error.strerror}"
-            return f"{unwritten}; it would contain {json.dumps(evidence)}"
+            return _unsaved(f"{self.evidence} cannot be written: {error.strerror}", evidence)
         return f"the evidence is in {self.evidence}"
+
+
+def _unsaved(reason: str, evidence: str) -> str:
+    return f"{reason}; it would contain {json.dumps(evidence)}"
 
 
 def _evidence(reason: str, before: str, now: str) -> str:
