@@ -1,5 +1,7 @@
 """Account numbers: check digits that catch what people mistype."""
 
+import re
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from ousel.kernel.account_numbers import (
     check_digits_match,
     looks_like_account_number,
 )
+from tests.project.documents import ROOT
 
 serials = st.integers(min_value=0, max_value=SERIAL_MAX)
 
@@ -41,6 +44,15 @@ def test_known_numbers_stay_what_they_are() -> None:
     """Numbers once given are printed somewhere: the rule can never change."""
     assert account_number(0) == "OU830000000000"
     assert account_number(1_234_567_890) == "OU291234567890"
+
+
+def test_the_number_in_the_documentation_is_valid() -> None:
+    """Partners who check numbers themselves try their code with the example."""
+    rules = (ROOT / "docs/reference/rules.md").read_text()
+    row = next(line for line in rules.splitlines() if line.startswith("| account number |"))
+
+    assert "ISO 7064 MOD 97-10" in row
+    assert [holds_as_an_iban_does(number) for number in re.findall(r"OU[0-9]+", row)] == [True]
 
 
 @given(serials)
