@@ -85,6 +85,21 @@ async def test_the_receipt_as_text_proves_the_movement_and_shows_no_balance(worl
         assert b"balance" not in base64.b64decode(receipt["leaf"])
 
 
+async def test_the_form_of_a_receipt_depends_on_what_the_client_accepts(world: World) -> None:
+    """Media types are compared without case; a client that accepts JSON too gets JSON."""
+    async with world.partner("5") as sender, world.partner("5") as recipient:
+        path = f"/transfers/{(await send(sender, recipient))['id']}/receipt"
+        for accepted, form in (
+            ("Text/Plain", "text/plain; charset=utf-8"),
+            ("text/plain;q=0.9, */*;q=0.1", "text/plain; charset=utf-8"),
+            ("text/plain, Application/JSON", "application/json"),
+            ("*/*", "application/json"),
+        ):
+            answer = await sender.client.get(path, headers={"Accept": accepted} | WAIT)
+
+            assert answer.headers["content-type"] == form, accepted
+
+
 async def test_a_receipt_of_another_log_is_refused(world: World) -> None:
     """Only the key of the log that sealed the movement proves it."""
     async with world.partner("5") as sender, world.partner("5") as recipient:

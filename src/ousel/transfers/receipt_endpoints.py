@@ -86,7 +86,7 @@ class ReceiptEndpoints:
 
 
 def _answer(receipt: Receipt, headers: Headers) -> Answer:
-    accepted = headers.get(b"accept", b"")
+    accepted = headers.get(b"accept", b"").lower()
     shared: tuple[RawHeader, ...] = (_VARY,)
     if b"text/plain" in accepted and b"json" not in accepted:
         return Answer(200, receipt.text, _TEXT, shared)
