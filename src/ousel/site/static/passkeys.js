@@ -72,7 +72,7 @@ async function useForm(form) {
 // Until this code has run, the page says that passkeys do not work.
 for (const form of document.querySelectorAll("form[data-passkey]")) {
   const isElsewhere = location.origin !== form.dataset.origin;
-  form.hidden = isElsewhere || !window.PublicKeyCredential;
+  form.hidden = !window.PublicKeyCredential;
   const elsewhere = document.querySelector("[data-passkeys=elsewhere]");
   elsewhere.hidden = !isElsewhere;
   const link = elsewhere.querySelector("a");
@@ -81,6 +81,7 @@ for (const form of document.querySelectorAll("form[data-passkey]")) {
   document.querySelector("[data-passkeys=unsupported]").hidden = isElsewhere || !form.hidden;
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    useForm(form);
+    if (isElsewhere) link.click();
+    else useForm(form);
   });
 }
