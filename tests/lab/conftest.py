@@ -34,7 +34,7 @@ class Lab(msgspec.Struct):
     async def start(self, rehearsal: str) -> Any:
         """Start a rehearsal, and return its record."""
         started = await self.http.post("/sandbox/lab", json={"rehearsal": rehearsal})
-        assert started.status_code == 201, started.text
+        assert started.status_code == 200, started.text
         return started.json()
 
     async def finish(self, rehearsal: Any) -> Any:

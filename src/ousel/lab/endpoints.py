@@ -44,7 +44,7 @@ class LabEndpoints:
                     "Calls below /sandbox are neither recorded nor disturbed."
                 ),
                 body=RehearsalRequest,
-                successes={201: AnswerDescription("The rehearsal runs.", RehearsalRecord)},
+                successes={200: AnswerDescription("The rehearsal runs.", RehearsalRecord)},
             ),
             Route(
                 method="GET",
@@ -73,7 +73,7 @@ class LabEndpoints:
         """Start a rehearsal of the caller's app."""
         partner = call.partner
         started = await self._lab.start(partner.account_id, partner.client_id, call.body.rehearsal)
-        return json_answer(rehearsal_record(started, self._portal_url), status=201)
+        return json_answer(rehearsal_record(started, self._portal_url))
 
     async def get(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Answer with the rehearsal as it is now."""
