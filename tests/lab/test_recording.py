@@ -8,13 +8,14 @@ from typing import Any
 import httpx2
 import pytest
 
-from ousel.database.port import Database
+from ousel.database.port import Database, Transaction
 from ousel.http.messages import Answer
 from ousel.kernel.clock import timestamp
 from ousel.kernel.deadlines import set_deadline
 from ousel.kernel.errors import DatabaseUnavailable
+from ousel.lab import store
 from ousel.lab.recording import record_answer
-from ousel.lab.rules import CALLS_MAX, REHEARSALS_MAX, RecordedCall
+from ousel.lab.rules import CALLS_MAX, REHEARSALS_MAX, RecordedCall, Rehearsal
 from tests.lab.conftest import REDIRECT_URI, Lab
 from tests.support.accounts import app_with_key, partner
 from tests.support.raw_sql import RawSql
@@ -260,6 +261,28 @@ async def test_a_client_that_hangs_up_is_recorded(lab: Lab) -> None:
         return bool(recorded["happened"] == "no answer: the connection was closed")
 
     await until_async(was_noticed)
+
+
+async def test_a_client_that_hangs_up_at_once_is_recorded(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may hang up before the lab has recorded that its call has arrived."""
+    started = await lab.start("slow")
+    add_call = store.add_call
+
+    async def add_while_client_hangs_up(
+        transaction: Transaction, rehearsal: Rehearsal, call: RecordedCall
+    ) -> None:
+        await add_call(transaction, rehearsal, call)
+        calling.cancel()
+
+    monkeypatch.setattr(store, "add_call", add_while_client_hangs_up)
+    calling = asyncio.create_task(lab.http.post("/transfers", json={"to": "@ada", "amount": 1}))
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+
+    [recorded] = (await lab.get(started))["calls"]
+    assert recorded["happened"] == "no answer: the connection was closed"
 
 
 async def test_a_list_shows_the_outcome_of_the_charges_in_it(lab: Lab) -> None:

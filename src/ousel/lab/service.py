@@ -1,5 +1,6 @@
 """The lab: starts and ends rehearsals, and records the calls of the apps that rehearse."""
 
+import asyncio
 import secrets
 
 import msgspec
@@ -140,7 +141,10 @@ class LabService:
         )
 
     async def begin_call(self, rehearsal: Rehearsal, call: RecordedCall) -> ArrivedCall | None:
-        """Record a call that arrived, and plan its answer; None if the rehearsal has ended."""
+        """Record a call that arrived, and plan its answer; None if the rehearsal has ended.
+
+        If the client hangs up meanwhile, this is recorded as well.
+        """
         now = self._clock()
 
         async def work(transaction: Transaction) -> ArrivedCall | None:
@@ -159,7 +163,13 @@ class LabService:
             await store.add_call(transaction, rehearsal, arrived)
             return ArrivedCall(rehearsal, arrived, plan, earlier)
 
-        return await self._database.write(work)
+        beginning = asyncio.ensure_future(self._database.write(work))
+        try:
+            return await run_to_end(beginning)
+        except asyncio.CancelledError:
+            if (begun := beginning.result()) is not None:
+                await self.end_call(begun, msgspec.structs.replace(begun.call, event=None))
+            raise
 
     async def end_call(self, arrived: ArrivedCall, call: RecordedCall) -> None:
         """Record how a call was answered, or that the client has hung up.
