@@ -1,10 +1,13 @@
-"""A replayed transfer is acknowledged only if a follower has it, as a new one is."""
+"""A replayed transfer or charge is acknowledged only if a follower has it, as a new one is."""
 
 import asyncio
 from collections.abc import Iterator
 
 import pytest
 
+from ousel.charges.rules import ChargeTerms
+from ousel.charges.service import ChargeService
+from ousel.charges.transitions import CreatedCharge
 from ousel.database.addresses import open_database
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
@@ -17,6 +20,7 @@ from tests.support.postgres_server import PostgresServer
 
 FUNDS_LEFT = 9_999_999
 UNANSWERED_SECONDS = 0.5
+TERMS = ChargeTerms(amount=1)
 
 pytestmark = pytest.mark.slow
 
@@ -50,6 +54,23 @@ async def test_a_replay_waits_for_a_follower(postgres: PostgresServer, url: str)
         await postgres.require_followers("")
         assert isinstance((await replay).outcome, Replay)
         await verify(database)
+
+
+async def test_a_replayed_charge_waits_for_a_follower(postgres: PostgresServer, url: str) -> None:
+    """Without a follower a charge is not returned again, even if the leader has it."""
+    async with open_database(url) as database:
+        queue = PostingQueue(database, system_clock, queue_limit=1)
+        charges = ChargeService(database, queue, system_clock)
+        created = await charges.create("acct_1", "app_1", TERMS, "the same")
+
+        await postgres.require_followers("ANY 1 (nobody)")
+        replay = asyncio.create_task(charges.create("acct_1", "app_1", TERMS, "the same"))
+        done, _ = await asyncio.wait({replay}, timeout=UNANSWERED_SECONDS)
+        assert not done
+        assert await charges.own_charge("acct_1", created.charge.id) == created.charge
+
+        await postgres.require_followers("")
+        assert await replay == CreatedCharge(created.charge, replayed=True)
 
 
 async def _sent(database: Database, sender: Account) -> PostingResult:

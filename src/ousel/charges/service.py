@@ -47,7 +47,8 @@ class ChargeService:
         self._observer = observer
         self._creations = SharedWrites(database, transitions.create_charges)
         self._charges = SharedReads(database, ChargeReader().read)
-        # Thousands may wait for a charge. When it expires, one transaction writes this for all.
+        # Thousands may wait for a charge. When it expires, one transaction writes this for all. It
+        # also shows all who repeat the request that has created the charge that a follower has it.
         self._expiries = SharedCalls[str](lambda charge_id: self._write_expiries([charge_id]))
         self.notifier = ChargeNotifier(database, clock)
         # Anyone can open a checkout page, so visitors have a limit of their own: they cannot use up
@@ -76,7 +77,10 @@ class ChargeService:
         if not created.replayed:
             self._observer.charge_created()
             return created
-        return CreatedCharge(await self._current_charge(created.charge), replayed=True)
+        # A replay must not acknowledge a charge that only the leader has. So lock the charge: the
+        # commit waits until a follower has the lock, and with it all that was committed earlier.
+        await self._expiries.run(created.charge.id)
+        return CreatedCharge(await self._stored_charge(created.charge.id), replayed=True)
 
     async def own_charge(self, account_id: str, charge_id: str) -> Charge:
         """Return the account's charge with this id, as it is now."""
