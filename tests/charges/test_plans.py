@@ -66,6 +66,25 @@ def test_sqlite_finds_charges_by_the_right_index(
     assert statement is store.LOCK_CHARGES or not any("TEMP B-TREE" in step for step in plan)
 
 
+@pytest.mark.parametrize("filters", [each for each in store.PAGES if each.oldest_first])
+async def test_a_page_begins_at_its_position(
+    engines: Engines, tmp_path: Path, postgres_url: str, filters: store.PageFilters
+) -> None:
+    """With the oldest first, no plan reads the charges before the position."""
+    statement = store.PAGES[filters]
+    async with open_database(postgres_url) as database:
+        plan = await database.read(partial(postgres_plan, statement=statement))
+    connection = sqlite3.connect(engines.fresh_url("sqlite", tmp_path))
+    text = for_sqlite(statement).text
+    steps = connection.execute(f"EXPLAIN QUERY PLAN {text}", [None] * text.count("?")).fetchall()
+    connection.close()
+
+    [conditions] = [line for line in plan if "Index Cond" in line and "created_at" in line]
+    assert "(ROW(created_at, id) > ROW(" in conditions
+    assert "(created_at >" not in conditions
+    assert any("(created_at,id)>(?,?)" in step[3] for step in steps)
+
+
 async def test_postgresql_finds_a_charge_by_its_id_among_thousands(postgres_url: str) -> None:
     """Without statistics, no plan may read all charges of an account."""
     statements = (

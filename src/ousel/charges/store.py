@@ -11,6 +11,7 @@ from ousel.charges.rules import Charge, ChargeQuery, Payer, Status
 from ousel.database.port import Transaction
 from ousel.database.statements import BIGINT_MAX, Statement, Table
 from ousel.kernel.clock import Clock
+from ousel.kernel.ids import after_all_ids
 from ousel.ledger.rules import Movement
 
 CHARGES: Final = Table(
@@ -49,6 +50,7 @@ PAYMENTS: Final = Table(
 
 IdempotencyKey = tuple[str, str | None]  # the account's id and its key
 
+_AFTER_ALL_CHARGES: Final = after_all_ids("ch_")
 _COLUMN_COUNT: Final = len(CHARGES.names)
 _COLUMNS: Final = ", ".join(f"charges.{name}" for name in CHARGES.names)
 _SELECT_WITH_PAYER: Final = f"SELECT {_COLUMNS}, payer.username, payer.display_name FROM"
@@ -119,7 +121,9 @@ def _page_statement(filters: PageFilters) -> Statement:
         "a change of status": (filters.status_changed, _STATUS_CHANGED),
     }
     chosen = {name: condition for name, (is_chosen, condition) in named.items() if is_chosen}
-    if filters.status or filters.status_changed:
+    # With the oldest first, the position is enough. A second bound might be the one that the index
+    # is entered by, and then a page would read all charges before its position.
+    if (filters.status or filters.status_changed) and not filters.oldest_first:
         chosen[""] = " AND charges.created_at > :created_after"
     order, sign, direction = (
         ("oldest", ">", "") if filters.oldest_first else ("newest", "<", " DESC")
@@ -272,7 +276,6 @@ async def _page(
     now: int,
     created_after: int = 0,
 ) -> list[Charge]:
-    first = (0, "") if query.oldest_first else (BIGINT_MAX, "")
     changed_after = query.status_changed_after
     if changed_after is not None:  # a status changes at `expires_at` at the latest
         created_after = max(created_after, created_at_of_newest_overdue(changed_after))
@@ -283,7 +286,10 @@ async def _page(
         status_changed=changed_after is not None,
         oldest_first=query.oldest_first,
     )
-    position_time, position_id = query.position or first
+    position = query.position or (0 if query.oldest_first else BIGINT_MAX, "")
+    if query.oldest_first:
+        position = max(position, (created_after, _AFTER_ALL_CHARGES))
+    position_time, position_id = position
     rows = await transaction.fetch(
         PAGES[filters],
         account_id=query.account_id,
