@@ -14,6 +14,7 @@ from ousel.database.port import Database, Result, Work
 from ousel.database.retries import RowsLocked
 from ousel.kernel.cancellation import run_to_end
 from ousel.kernel.clock import system_clock
+from ousel.kernel.concurrency import SEARCHES_PER_ACCOUNT_MAX
 from ousel.kernel.errors import DatabaseUnavailable, RateLimited
 from ousel.kernel.ids import new_id
 from ousel.ledger import search
@@ -21,7 +22,7 @@ from ousel.ledger.history import KINDS, HistoryQuery, page_of_entries
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import TransferNotFound
 from ousel.ledger.rules import Account, Movement
-from ousel.ledger.search import SEARCHES_PER_ACCOUNT_MAX, HistorySearch
+from ousel.ledger.search import HistorySearch
 from tests.ledger.examples import posting
 from tests.support.accounts import person
 from tests.support.clock import ManualClock
@@ -339,7 +340,7 @@ async def test_an_account_has_a_limited_number_of_long_searches(
     query = HistoryQuery(account_id=ada.id, limit=1, kind="charge_payment")
     carol = await person(database, "carol", "1")
     searches = [asyncio.create_task(seeker.find(query)) for _ in range(SEARCHES_PER_ACCOUNT_MAX)]
-    await until(lambda: seeker._limit.is_reached(ada.id))  # noqa: SLF001
+    await until(lambda: seeker._turns.is_reached(ada.id))  # noqa: SLF001
 
     with pytest.raises(RateLimited, match="at most 4 long searches at the same time") as refused:
         await seeker.find(query)
@@ -380,7 +381,7 @@ async def test_a_canceled_search_reads_no_further(database: Database, ada: Accou
     seeker = HistorySearch(recorder)
     query = HistoryQuery(account_id=ada.id, limit=1, kind="charge_payment")
     searches = [asyncio.create_task(seeker.find(query)) for _ in range(SEARCHES_PER_ACCOUNT_MAX)]
-    await until(lambda: seeker._limit.is_reached(ada.id))  # noqa: SLF001
+    await until(lambda: seeker._turns.is_reached(ada.id))  # noqa: SLF001
 
     for each in searches:
         each.cancel()
@@ -409,7 +410,7 @@ async def test_accounts_take_turns_whatever_the_number_of_their_searches(
         asyncio.create_task(seeker.find(queries["ada"]), name="ada")
         for _ in range(SEARCHES_PER_ACCOUNT_MAX)
     ]
-    await until(lambda: seeker._limit.is_reached(ada.id))  # noqa: SLF001
+    await until(lambda: seeker._turns.is_reached(ada.id))  # noqa: SLF001
     searching = asyncio.create_task(seeker.find(queries["bob"]), name="bob")
     await until(lambda: "bob" in recorder.readers)
     recorder.may_go_on.set()

@@ -1,16 +1,16 @@
 """Creates, reads, lists, awaits, cancels and pays charges; each process has one service."""
 
 import asyncio
-from functools import partial
 from typing import Final
 
-from ousel.charges import store, transitions
+from ousel.charges import transitions
 from ousel.charges.lifecycle import is_final, is_overdue
 from ousel.charges.notifier import ChargeNotifier
 from ousel.charges.payment import payment_posting
 from ousel.charges.reader import ChargeReader
 from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable, OwnCharge
 from ousel.charges.rules import Charge, ChargeQuery, ChargeTerms, is_charge_id
+from ousel.charges.search import ChargeSearch
 from ousel.charges.transitions import Cancellation, CreatedCharge
 from ousel.database.batching import SharedReads, SharedWrites
 from ousel.database.port import Database, Result, Transaction, Work
@@ -47,6 +47,7 @@ class ChargeService:
         self._observer = observer
         self._creations = SharedWrites(database, transitions.create_charges)
         self._charges = SharedReads(database, ChargeReader().read)
+        self._search = ChargeSearch(database)
         # Thousands may wait for a charge. When it expires, one transaction writes this for all. It
         # also shows all who repeat the request that has created the charge that a follower has it.
         self._expiries = SharedCalls[str](lambda charge_id: self._write_expiries([charge_id]))
@@ -114,9 +115,7 @@ class ChargeService:
         """
         now = self._clock()
         while True:
-            charges = await self._database.read(
-                partial(store.page_of_charges, query=query, now=now)
-            )
+            charges = await self._search.find(query, now)
             overdue = [charge.id for charge in charges if is_overdue(charge, now)]
             if not overdue:
                 return charges

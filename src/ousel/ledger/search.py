@@ -1,11 +1,8 @@
 """Searching a history with filters, which may have to read many entries to fill a page.
 
 A search reads five hundred entries in each step. The first steps of one account run one after
-another, so however many it begins, they leave the other connections to others. Of all further
-steps, only one runs at a time, and other requests run in between. So a long history delays nobody
-else, however often it is searched. The searches of one account take turns among themselves, and
-only the one whose turn it is competes with other accounts. Therefore the searches of one account
-together get no more time than a single one.
+another, so however many it begins, they leave the other connections to others. All further steps
+take turns (`SearchTurns`). So a long history delays nobody else, however often it is searched.
 """
 
 import asyncio
@@ -18,8 +15,8 @@ import msgspec
 from ousel.database.port import Database, Transaction
 from ousel.database.retries import RowsLocked
 from ousel.kernel.clock import MICROS_PER_SECOND
-from ousel.kernel.concurrency import ConcurrencyLimit
-from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown, RateLimited
+from ousel.kernel.concurrency import SearchTurns
+from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from ousel.kernel.ids import time_of_id
 from ousel.ledger.history import HistoryQuery, matching_entries, page_of_entries, sequence_range
 from ousel.ledger.journal import accounts_by_id, wait_for_account
@@ -27,7 +24,6 @@ from ousel.ledger.refusals import TransferNotFound
 from ousel.ledger.rules import Account, Entry
 
 STEP_ENTRIES: Final = 500  # reading this many takes less than a millisecond
-SEARCHES_PER_ACCOUNT_MAX: Final = 4
 KEY_LOOK_UPS_MAX: Final = 2  # under the lock of an account, at the same time
 KEY_SECONDS_MAX: Final = 10.0  # for a look-up under the lock, with the wait for its turn
 # An id is created before its entry is dated, but possibly by a clock that is ahead. The next two
@@ -51,10 +47,8 @@ class HistorySearch:
     def __init__(self, database: Database) -> None:
         """Search in this database."""
         self._database = database
-        self._limit = ConcurrencyLimit(holder_max=SEARCHES_PER_ACCOUNT_MAX)
-        self._step_lock = asyncio.Lock()
+        self._turns = SearchTurns()
         self._first_step_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._account_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._key_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._key_look_ups = asyncio.Semaphore(KEY_LOOK_UPS_MAX)
 
@@ -64,8 +58,8 @@ class HistorySearch:
         A search beyond the limit of its account is refused. A download that has begun cannot be
         refused any more, so it has no limit.
         """
-        if has_limit and not _uses_index(query) and self._limit.is_reached(query.account_id):
-            raise _too_many_searches()
+        if has_limit and not _uses_index(query):
+            self._turns.check(query.account_id)
         found = await self._find(query, has_limit=has_limit)
         if query.idempotency_key is not None and not found.entries:
             return await self._find_key_under_lock(query)
@@ -157,13 +151,10 @@ class HistorySearch:
             found, rest = await self._first_step(query)
         if len(rest) == 0 or len(found.entries) > query.limit:
             return found
-        with self._limit.hold(query.account_id) as is_accepted:
-            if has_limit and not is_accepted:
-                raise _too_many_searches()
-            lock = self._account_locks.setdefault(query.account_id, asyncio.Lock())
+        with self._turns.search(query.account_id, has_limit=has_limit):
             while len(rest) > 0 and len(found.entries) <= query.limit:
                 step, rest = _split_range(rest, query)
-                async with lock:
+                async with self._turns.step(query.account_id):
                     found.entries.extend(await self._step(query, step, len(found.entries)))
         return found
 
@@ -172,18 +163,9 @@ class HistorySearch:
     ) -> list[tuple[Entry, Account]]:
         """Return the matching entries among these sequence numbers; `count` were found before."""
         remaining = msgspec.structs.replace(query, limit=query.limit - count)
-        async with self._step_lock:
-            await asyncio.sleep(0)  # let other requests run first: on SQLite, reads never suspend
-            return await self._database.read(
-                lambda transaction: matching_entries(transaction, remaining, among)
-            )
-
-
-def _too_many_searches() -> RateLimited:
-    return RateLimited(
-        f"An account may run at most {SEARCHES_PER_ACCOUNT_MAX} long searches at the same time.",
-        retry_after_seconds=1,
-    )
+        return await self._database.read(
+            lambda transaction: matching_entries(transaction, remaining, among)
+        )
 
 
 def _split_range(among: range, query: HistoryQuery) -> tuple[range, range]:
