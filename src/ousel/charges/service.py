@@ -1,7 +1,10 @@
 """Creates, reads, lists, awaits, cancels and pays charges; each process has one service."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
+from weakref import WeakValueDictionary
 
 from ousel.charges import transitions
 from ousel.charges.lifecycle import is_final, is_overdue
@@ -16,6 +19,7 @@ from ousel.database.batching import SharedReads, SharedWrites
 from ousel.database.port import Database, Result, Transaction, Work
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.concurrency import ConcurrencyLimit
+from ousel.kernel.deadlines import NO_DEADLINE, current_deadline, deadline_exceeded
 from ousel.kernel.errors import Refusal
 from ousel.kernel.futures import SharedCalls
 from ousel.kernel.observers import NO_OBSERVER, ChargeObserver
@@ -51,6 +55,7 @@ class ChargeService:
         # Thousands may wait for a charge. When it expires, one transaction writes this for all. It
         # also shows all who repeat the request that has created the charge that a follower has it.
         self._expiries = SharedCalls[str](lambda charge_id: self._write_expiries([charge_id]))
+        self._cancel_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.notifier = ChargeNotifier(database, clock)
         # Anyone can open a checkout page, so visitors have a limit of their own: they cannot use up
         # the limit of partners.
@@ -132,7 +137,8 @@ class ChargeService:
                 transaction, account_id, charge_id, self._clock, attempted_at
             )
 
-        cancellation = await self._commit(cancel)
+        async with self._turn(charge_id):
+            cancellation = await self._commit(cancel)
         self._observer.charges_expired(cancellation.expired_count)
         self.notifier.notify(charge_id)
         if cancellation.refusal is not None:
@@ -152,6 +158,25 @@ class ChargeService:
             raise _payment_refusal(charge.id, result.outcome)
         paid_at = result.outcome.debit.created_at
         self._observer.charge_paid((paid_at - charge.created_at) / MICROS_PER_SECOND)
+
+    @asynccontextmanager
+    async def _turn(self, charge_id: str) -> AsyncIterator[None]:
+        """Wait until no other request of this process cancels the charge, or for the deadline.
+
+        If another transaction keeps the charge locked, a cancellation holds a connection. However
+        many are asked for, the other connections are left to others.
+        """
+        lock = self._cancel_locks.setdefault(charge_id, asyncio.Lock())
+        deadline = current_deadline()
+        try:
+            async with asyncio.timeout_at(None if deadline == NO_DEADLINE else deadline):
+                await lock.acquire()
+        except TimeoutError:
+            raise deadline_exceeded() from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     async def _stored_charge(self, charge_id: str) -> Charge:
         charge = await self._charges.get(charge_id) if is_charge_id(charge_id) else None
