@@ -33,10 +33,11 @@ class ServerWithClock(DelegatingDatabase):
         self._server = server
         self._clocks = (server, *others)
         self.waits = (0, 0)
+        self.next_waits: list[tuple[int, int]] = []  # they come first
 
     @override
     async def read(self, work: Work[Result]) -> Result:
-        there, back = self.waits
+        there, back = self.next_waits.pop(0) if self.next_waits else self.waits
         self.wait(there)
         reading: Result = self._server()  # type: ignore[assignment]
         self.wait(back)
@@ -94,6 +95,19 @@ async def test_the_estimate_depends_on_the_server_alone(
     assert min(skew, 0) <= clock.skew_micros <= max(skew, 0)
     assert abs(skew - clock.skew_micros) <= sum(way)
     assert clock.from_database(server_clock()) == server_clock()
+
+
+async def test_a_slow_answer_is_asked_for_again() -> None:
+    """If the process stands still while it waits for an answer, its clock is not behind."""
+    passed, server_clock = ManualClock(0), ManualClock()
+    database = ServerWithClock(server_clock, passed)
+    clock = PostgresClock(database, ManualClock(), lambda: passed() * 1_000)
+    stall, usual = (0, 10 * MICROS_PER_SECOND), (500, 500)
+    for answers in ([usual], [stall, usual], [stall, stall, usual]):
+        database.next_waits = answers
+        await clock.measure()
+        assert not answers
+        assert clock() == server_clock() - usual[1]
 
 
 @given(way=st.tuples(waits, waits), step=st.integers(-HOUR_MICROS, HOUR_MICROS))
