@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from ousel.charges.rules import ChargeTerms
 from ousel.charges.service import ChargeService
@@ -11,12 +13,15 @@ from ousel.charges.transitions import CreatedCharge
 from ousel.database.addresses import open_database
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
+from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.ids import new_id
 from ousel.ledger.batch import PostingResult
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Posting, Replay
 from tests.support.accounts import balance, person, verify
+from tests.support.delegating_database import DelegatingDatabase
 from tests.support.postgres_server import PostgresServer
+from tests.support.raw_sql import RawSql
 
 FUNDS_LEFT = 9_999_999
 UNANSWERED_SECONDS = 0.5
@@ -71,6 +76,30 @@ async def test_a_replayed_charge_waits_for_a_follower(postgres: PostgresServer, 
 
         await postgres.require_followers("")
         assert await replay == CreatedCharge(created.charge, replayed=True)
+
+
+async def test_a_replayed_charge_that_is_lost_is_not_called_unknown(url: str) -> None:
+    """If another leader lacks it, the same request can be sent again, and creates a charge."""
+    async with open_database(url) as database, RawSql(url) as raw_sql:
+
+        class NewLeader(DelegatingDatabase):
+            @override
+            async def write(self, *arguments: Any, **options: Any) -> Any:
+                result = await super().write(*arguments, **options)
+                await raw_sql.run("DELETE FROM charges")
+                return result
+
+        queue = PostingQueue(database, system_clock, queue_limit=1)
+        before = ChargeService(database, queue, system_clock)
+        created = await before.create("acct_1", "app_1", TERMS, "the same")
+        charges = ChargeService(NewLeader(database), queue, system_clock)
+
+        with pytest.raises(DatabaseUnavailable):
+            await charges.create("acct_1", "app_1", TERMS, "the same")
+        again = await charges.create("acct_1", "app_1", TERMS, "the same")
+
+    assert not again.replayed
+    assert again.charge.id != created.charge.id
 
 
 async def _sent(database: Database, sender: Account) -> PostingResult:

@@ -20,7 +20,7 @@ from ousel.database.port import Database, Result, Transaction, Work
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.concurrency import ConcurrencyLimit
 from ousel.kernel.deadlines import NO_DEADLINE, current_deadline, deadline_exceeded
-from ousel.kernel.errors import Refusal
+from ousel.kernel.errors import DatabaseUnavailable, Refusal
 from ousel.kernel.futures import SharedCalls
 from ousel.kernel.observers import NO_OBSERVER, ChargeObserver
 from ousel.ledger.queue import PostingQueue
@@ -52,8 +52,8 @@ class ChargeService:
         self._creations = SharedWrites(database, transitions.create_charges)
         self._charges = SharedReads(database, ChargeReader().read)
         self._search = ChargeSearch(database)
-        # Thousands may wait for a charge. When it expires, one transaction writes this for all. It
-        # also shows all who repeat the request that has created the charge that a follower has it.
+        # Thousands may wait for a charge. When it expires, one transaction writes this for all.
+        # Those who repeat the request that created the charge share it too: see `create`.
         self._expiries = SharedCalls[str](lambda charge_id: self._write_expiries([charge_id]))
         self._cancel_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.notifier = ChargeNotifier(database, clock)
@@ -86,7 +86,10 @@ class ChargeService:
         # A replay must not acknowledge a charge that only the leader has. So lock the charge: the
         # commit waits until a follower has the lock, and with it all that was committed earlier.
         await self._expiries.run(created.charge.id)
-        return CreatedCharge(await self._stored_charge(created.charge.id), replayed=True)
+        current = await self._charges.get(created.charge.id)
+        if current is None:  # another leader, which lacks it, has taken over: the key is free again
+            raise DatabaseUnavailable("The database has lost this charge.", retry_after_seconds=1)
+        return CreatedCharge(current, replayed=True)
 
     async def own_charge(self, account_id: str, charge_id: str) -> Charge:
         """Return the account's charge with this id, as it is now."""
