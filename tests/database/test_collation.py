@@ -1,4 +1,4 @@
-"""PostgreSQL databases whose collation sorts texts by language, not by their bytes."""
+"""PostgreSQL databases whose collation or encoding is not the one that Ousel asks for."""
 
 import asyncio
 import shutil
@@ -95,3 +95,11 @@ def test_a_database_that_sorts_ids_differently_is_refused(czech: str) -> None:
     """It is neither migrated nor used; one clear line says which collation to choose."""
     for command in ("migrate", "verify", "serve"):
         assert_fails(ousel(command, database=czech), 'create the database with the collation "C"')
+
+
+def test_a_database_that_cannot_store_all_texts_is_refused(server: PostgresServer) -> None:
+    """It is neither migrated nor used; one clear line says which encoding to choose."""
+    latin = server.empty_url("latin", "TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
+
+    for command in ("migrate", "verify", "serve"):
+        assert_fails(ousel(command, database=latin), "create the database with the encoding UTF8")

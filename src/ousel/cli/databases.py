@@ -21,8 +21,8 @@ from ousel.database.deployment import mode_of, recorded_mode
 from ousel.database.port import Database, Transaction
 from ousel.database.schema import (
     SCHEMA_VERSION,
-    check_collation,
     check_distribution,
+    check_texts,
     is_supported,
     schema_version,
 )
@@ -169,8 +169,8 @@ async def check_clock(opened: Database, url: str) -> None:
 
 
 async def check_schema(database: Database, url: str) -> None:
-    """End the command if Ousel cannot use the database: its collation, schema or distribution."""
-    await check_collation(database, url)
+    """End the command if Ousel cannot use the database: its texts, schema or distribution."""
+    await check_texts(database, url)
     version = await schema_version(database, url)
     if not is_supported(version):
         found = f"the schema is at {version}" if version else "the database has no schema"

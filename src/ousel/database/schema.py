@@ -42,13 +42,16 @@ VERSION = Statement("the version of the schema", "SELECT version_num FROM alembi
 # Ids must sort by their bytes. Then they sort by time, and in the same order as in Python, where
 # verification compares them. Most collations do so, but not those that sort a pair of letters as
 # one letter, as Czech does with "ch".
-IDS_IN_ORDER = {
-    "sqlite": Statement("whether SQLite sorts ids by their bytes: always", "SELECT TRUE"),
+ENCODING_AND_ORDER = {
+    "sqlite": Statement(
+        "the encoding of an SQLite file, and whether it sorts ids by their bytes: always",
+        "SELECT 'UTF8', TRUE",
+    ),
     "postgres": Statement(
-        "whether the collation of a PostgreSQL database sorts ids by their bytes",
+        "the encoding of a PostgreSQL database, and whether it sorts ids by their bytes",
         f"WITH digits AS (SELECT unnest(string_to_array('{DIGITS}', NULL)) AS digit),"
         " pairs AS (SELECT one.digit || other.digit AS pair FROM digits AS one, digits AS other)"
-        " SELECT string_agg(pair, '' ORDER BY pair)"
+        " SELECT current_setting('server_encoding'), string_agg(pair, '' ORDER BY pair)"
         " = string_agg(pair, '' ORDER BY pair COLLATE \"C\") FROM pairs",
     ),
 }
@@ -76,11 +79,11 @@ async def schema_version(database: Database, url: str) -> str | None:
     return await database.read(version)
 
 
-async def check_collation(database: Database, url: str) -> None:
-    """Refuse a database that does not sort ids by their bytes."""
-    in_order = IDS_IN_ORDER[_engine(url)]
-    rows = await database.read(lambda transaction: transaction.fetch(in_order))
-    _check_order(in_order=rows[0][0])
+async def check_texts(database: Database, url: str) -> None:
+    """Refuse a database that cannot store all texts, or does not sort ids by their bytes."""
+    statement = ENCODING_AND_ORDER[_engine(url)]
+    [(encoding, in_order)] = await database.read(lambda each: each.fetch(statement))
+    _check_encoding_and_order(encoding, in_order=in_order)
 
 
 async def check_distribution(database: Database) -> None:
@@ -193,8 +196,9 @@ async def _try_to_migrate(engine: "AsyncEngine") -> bool:
     try:
         async with engine.begin() as connection:
             await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
-            order = await connection.exec_driver_sql(IDS_IN_ORDER["postgres"].text)
-            _check_order(in_order=order.scalar_one())
+            found = await connection.exec_driver_sql(ENCODING_AND_ORDER["postgres"].text)
+            encoding, in_order = list(found.one())
+            _check_encoding_and_order(encoding, in_order=in_order)
             await connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{TABLE_LOCK_SECONDS}s'")
             await connection.run_sync(_upgrade)
     except DBAPIError as error:
@@ -204,7 +208,12 @@ async def _try_to_migrate(engine: "AsyncEngine") -> bool:
     return True
 
 
-def _check_order(*, in_order: bool) -> None:
+def _check_encoding_and_order(encoding: str, *, in_order: bool) -> None:
+    if encoding != "UTF8":
+        raise DatabaseUnavailable(
+            f"The database has the encoding {encoding}, but texts need UTF8: create the"
+            " database with the encoding UTF8."
+        )
     if not in_order:
         raise DatabaseUnavailable(
             "The database's collation does not sort ids by their bytes: create the database with"
