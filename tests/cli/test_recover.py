@@ -1,6 +1,9 @@
 """`ousel account recover`: a link for people who have lost their email or their second factor."""
 
+import os
 import re
+import signal
+import subprocess
 
 import httpx2
 import pytest
@@ -10,7 +13,7 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.settings import Settings
 from ousel.mail.outbox import Outbox
 from ousel.mail.rules import Mail
-from tests.cli.commands import Operator, assert_fails, ousel
+from tests.cli.commands import OUSEL, PROCESS_SECONDS_MAX, Operator, assert_fails, ousel
 from tests.support.browser import run_in_thread
 
 MAIL = {"OUSEL_MAIL_URL": "smtp://127.0.0.1:1", "OUSEL_MAIL_FROM": "pay@ousel.test"}
@@ -51,6 +54,27 @@ def test_without_confirmation_there_is_no_link(operator: Operator, answer: bytes
     refused = operator.run("account", "recover", f"@{username}", stdin=answer)
     assert (refused.exit_code, refused.output) == (1, "")
     assert refused.errors.endswith("[y/N]\nousel: no link was issued: answer y, or use --yes\n")
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_the_question_ends_the_command(operator: Operator) -> None:
+    """At once: nobody has to press it twice, and no link is issued."""
+    command = [str(OUSEL), "account", "recover", f"@{operator.open_account()}"]
+    environment = os.environ | {"OUSEL_DATABASE_URL": operator.url}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe
+    ) as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        try:
+            assert process.stderr.readline().endswith(b"[y/N]\n")
+            process.send_signal(signal.SIGINT)
+            exit_code = process.wait(timeout=PROCESS_SECONDS_MAX)
+        finally:
+            process.kill()
+
+        assert (exit_code, process.stdout.read(), process.stderr.read()) == (130, b"", b"")
 
 
 def test_an_unknown_account_is_refused_at_once(operator: Operator) -> None:

@@ -135,14 +135,12 @@ def recover(
     """Print a link, valid once, that sets a new password and removes all second factors."""
     from ousel.people.recovery import OperatorRecovery
 
-    async def task(service: OperatorRecovery) -> dict[str, Any]:
-        account = await service.find(identifier)
-        if not yes:
-            _confirm_recovery(account)
-        link = await service.issue_link(account)
-        return {"username": account.username, "display_name": account.display_name, "link": link}
-
-    show(run_with_outbox(database, OperatorRecovery, task), as_json=as_json)
+    account = run_with_outbox(database, OperatorRecovery, lambda service: service.find(identifier))
+    if not yes:
+        _confirm_recovery(account)  # not in an event loop, which would hold back the first Ctrl-C
+    link = run_with_outbox(database, OperatorRecovery, lambda service: service.issue_link(account))
+    record = {"username": account.username, "display_name": account.display_name, "link": link}
+    show(record, as_json=as_json)
 
 
 @accounts.command()
