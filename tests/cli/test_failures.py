@@ -169,13 +169,16 @@ COMMANDS = (
 def test_an_unreachable_database_is_reported_in_one_line(
     tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    """A folder that is not there, a file that is no database, a server that does not answer."""
-    other = tmp_path / "other.db"
+    """A folder that is not there, a file that is no database, a server that does not answer.
+
+    The line names the file.
+    """
+    missing, other = tmp_path / "no" / "ousel.db", tmp_path / "other.db"
     other.write_bytes(b"this is no database" * 1000)
     nowhere = f"postgresql://postgres@127.0.0.1:{free_port()}/ousel"
 
-    assert_fails(ousel(*command, database=str(tmp_path / "no" / "ousel.db")), "SQLite file")
-    assert_fails(ousel(*command, database=str(other)), "SQLite file")
+    assert_fails(ousel(*command, database=str(missing)), f"SQLite file {missing}")
+    assert_fails(ousel(*command, database=str(other)), f"SQLite file {other}")
     assert_fails(ousel(*command, database=nowhere), "PostgreSQL cannot be reached")
 
 

@@ -75,7 +75,9 @@ class SqliteDatabase:
             self._commits = CommitThread("sqlite-commits")
         except sqlite3.Error as error:
             await self.close()
-            raise DatabaseUnavailable(f"The SQLite file cannot be opened: {error}.") from error
+            raise DatabaseUnavailable(
+                f"The SQLite file {self._path} cannot be opened: {error}."
+            ) from error
 
     async def close(self) -> None:
         """Close both connections, which writes the write-ahead log back into the file."""
