@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from ousel.kernel.errors import OperatorError, Refusal
+from ousel.kernel.errors import DatabaseUnavailable, OperatorError, Refusal, first_cause
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -100,6 +100,9 @@ def run_commands(commands: Callable[..., int | None]) -> int:
     except typer.TyperException as error:
         _explain_usage(error)
         return error.exit_code
+    except DatabaseUnavailable as refusal:
+        print_error(_with_words_of_driver(refusal))
+        return 1
     except Refusal as refusal:
         print_error(refusal.detail)
         return 1
@@ -112,6 +115,12 @@ def run_commands(commands: Callable[..., int | None]) -> int:
         print_error(reason if error.filename is None else f"{error.filename}: {reason}")
         return 1
     return exit_code or 0
+
+
+def _with_words_of_driver(refusal: DatabaseUnavailable) -> str:
+    """Return why the database is not available, also in the words of its driver."""
+    words = str(first_cause(refusal)).partition("\n")[0]
+    return refusal.detail if words in refusal.detail else f"{refusal.detail.rstrip('.')}: {words}."
 
 
 def discard_output() -> None:

@@ -55,6 +55,13 @@ def release_frames(error: BaseException) -> None:
         earlier = earlier.__cause__ or earlier.__context__
 
 
+def first_cause(error: BaseException) -> BaseException:
+    """Return the error that this one was raised from in the end, or the error itself."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
 class InvalidAmount(Refusal):
     """The amount is not a JSON number, or it is out of range, or has too many decimals."""
 
