@@ -5,6 +5,9 @@ import logging
 
 import pytest
 
+from ousel.database.retries import TransientFailure
+from ousel.http.refusals import log_if_failure
+from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.ids import handle_of, new_secret
 from ousel.kernel.logs import EventLogger
 from ousel.observation.logs import JsonFormatter, LineHandler
@@ -42,6 +45,18 @@ def test_a_secret_is_cut_down_to_its_handle() -> None:
         EventLogger().error("refused", path=f"/x/{secret}/y")
 
     assert lines[0]["path"] == f"/x/{handle_of(secret)}.../y"
+
+
+def test_the_line_of_a_failure_names_its_first_cause() -> None:
+    """Not the failures of the attempts that it made fail, which only repeat the reason."""
+    failure = TransientFailure(DatabaseUnavailable("PostgreSQL cannot be reached."))
+    failure.__cause__ = ConnectionRefusedError("Connect call failed")
+    failure.refusal.__cause__ = failure
+    with captured_logs() as lines:
+        log_if_failure(failure.refusal, "req_1")
+
+    assert lines[0]["reason"] == "PostgreSQL cannot be reached."
+    assert lines[0]["cause"] == "ConnectionRefusedError('Connect call failed')"
 
 
 def test_a_line_of_a_library_looks_the_same() -> None:

@@ -2,7 +2,7 @@
 
 from http import HTTPStatus
 
-from ousel.kernel.errors import Refusal
+from ousel.kernel.errors import Refusal, first_cause
 from ousel.kernel.logs import EventLogger
 
 _log = EventLogger()
@@ -79,5 +79,5 @@ def log_if_failure(refusal: Refusal, request_id: str) -> None:
             request_id=request_id,
             code=refusal.code,
             reason=refusal.detail,
-            cause=repr(refusal.__cause__ or refusal),
+            cause=repr(first_cause(refusal)),
         )
