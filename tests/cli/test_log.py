@@ -4,6 +4,7 @@ import asyncio
 import functools
 import http.server
 import json
+import socket
 import socketserver
 import subprocess
 import threading
@@ -177,3 +178,13 @@ def test_a_witness_that_was_killed_remembers(tmp_path: Path) -> None:
             asyncio.run(WitnessClient(restarted).cosign(log.signed_checkpoint(), make_proof))
     key = folder / "key"
     assert key.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_witness_says_that_its_port_is_taken(tmp_path: Path) -> None:
+    """In the words of the server: with the address, and the option that chooses another."""
+    command = ("log", "witness", f"--log-key={KEY.verifier}", "--name=witness.example.com/one")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        outcome = ousel(*command, f"--folder={tmp_path}", f"--port={port}", database=NOWHERE)
+
+    assert_fails(outcome, f"127.0.0.1, port {port}: the port is taken; choose another with --port")

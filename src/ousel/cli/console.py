@@ -3,6 +3,7 @@
 Every command imports this module, so it imports Rich only when something is printed with it.
 """
 
+import errno
 import os
 import signal
 import sys
@@ -90,6 +91,13 @@ def fail(reason: str) -> NoReturn:
     """End the command with one clear line on standard error."""
     print_error(reason)
     raise typer.Exit(1)
+
+
+def fail_to_listen(host: str, port: int, error: OSError, option: str = "--port") -> NoReturn:
+    """End the command, because it cannot listen on this address; name the option of the port."""
+    taken = error.errno == errno.EADDRINUSE
+    reason = f"the port is taken; choose another with {option}" if taken else error.strerror
+    fail(f"cannot listen on {host}, port {port}: {reason}")
 
 
 def run_commands(commands: Callable[..., int | None]) -> int:

@@ -15,6 +15,7 @@ from ousel.cli.console import (
     JsonOption,
     clean_up_on_signal,
     fail,
+    fail_to_listen,
     print_error,
     show,
 )
@@ -73,7 +74,11 @@ def witness(
             own_witness = Witness(key, log_keys, folder / "state.json", lambda: int(time.time()))
         except StateUnusable as error:
             fail(str(error))
-        with clean_up_on_signal(), serve_witness(own_witness, host, port) as server:
+        try:
+            server = serve_witness(own_witness, host, port)
+        except OSError as error:
+            fail_to_listen(host, port, error)
+        with clean_up_on_signal(), server:
             watched = ", ".join(each.name for each in log_keys)
             address = f"http://{host}:{port}"
             record = {"key": str(key.verifier), "listening": address, "watching": watched}

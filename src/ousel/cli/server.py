@@ -1,6 +1,5 @@
 """Running the server: the checks before it starts, and the processes that it runs in."""
 
-import errno
 import signal
 import socket
 from functools import partial
@@ -10,7 +9,7 @@ import uvicorn
 from typing_extensions import override
 
 from ousel.app.ousel import Ousel
-from ousel.cli.console import fail
+from ousel.cli.console import fail, fail_to_listen
 from ousel.cli.databases import DATABASE_IS_LIVE, check_schema
 from ousel.cli.supervisor import Heartbeat, Supervisor, stop_with_parent
 from ousel.database import schema
@@ -107,9 +106,7 @@ def listen_or_fail(host: str, port: int, option: str = "--port") -> socket.socke
     try:
         return listen(host, port, CONNECTIONS_WAITING_MAX)
     except OSError as error:
-        taken = error.errno == errno.EADDRINUSE
-        reason = f"the port is taken; choose another with {option}" if taken else error.strerror
-        fail(f"cannot listen on {host}, port {port}: {reason}")
+        fail_to_listen(host, port, error, option)
 
 
 def address_at(host: str, port: int) -> str:
