@@ -271,6 +271,21 @@ async def test_tables_in_a_schema_that_is_not_used_are_not_taken_for_an_empty_le
     assert found == [("public",)]
 
 
+@pytest.mark.parametrize("engine", ["postgresql"])
+def test_tools_of_an_older_version_are_named(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line says which version the server has, and which one the tool has."""
+    version = min(POSTGRES_VERSIONS)
+    folder = POSTGRES_VERSIONS[version]
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    failed = ousel("backup", str(tmp_path / "books.backup"), database=database_url)
+
+    assert_fails(failed, f"server version: {TARGET_POSTGRES_VERSION}.")
+    assert f"pg_dump version: {version}." in failed.errors
+
+
 @pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("engine", ["postgresql"])
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGHUP])

@@ -151,8 +151,9 @@ def _output(tool: str, *arguments: str, **environment: str) -> str:
     with program([path, *arguments], variables, stdout=PIPE, stderr=PIPE) as process:
         output, errors = (part.decode(errors="replace") for part in process.communicate())
     if process.returncode != 0:
-        lines = errors.strip().splitlines() or ["it printed nothing"]
-        raise BackupFailed(f"{tool} failed: {lines[0]}")
+        reason, *others = errors.strip().splitlines() or ["it printed nothing"]
+        versions = [line for line in others[:1] if "server version: " in line]
+        raise BackupFailed(f"{tool} failed: {'; '.join([reason, *versions])}")
     return output
 
 
