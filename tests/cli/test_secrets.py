@@ -84,6 +84,15 @@ def test_a_file_that_cannot_be_written_is_named(database_url: str, tmp_path: Pat
 
 
 @pytest.mark.one_engine
+def test_a_file_that_cannot_be_created_is_named(database_url: str, tmp_path: Path) -> None:
+    """Not the temporary file beside it, which the operator does not know."""
+    file = tmp_path / "no" / "secret"
+    environment = os.environ | {"OUSEL_SECRET_FILE": str(file)}
+    refused = ousel("secret", "create", database=database_url, environment=environment)
+    assert_fails(refused, f"{file} cannot be written: No such file or directory")
+
+
+@pytest.mark.one_engine
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_root_rotates_for_the_owner_of_the_file(database_url: str, tmp_path: Path) -> None:
     """The server usually runs as another user, who must be able to read the new key."""

@@ -111,10 +111,7 @@ class SecretFile:
     def _replace(self, keys: Iterable[bytes]) -> None:
         """Write the file anew."""
         path = self._require_path()
-        try:
-            _write(path, keys, replaces=True)
-        except OSError as error:  # within a transaction, it would look like a lost connection
-            raise SecretFileUnusable(f"{path} cannot be written: {error.strerror}.") from error
+        _write(path, keys, replaces=True)
         self._read(path)
 
     def _read(self, path: Path) -> dict[str, bytes]:
@@ -169,4 +166,10 @@ def _parse_key(line: str, path: Path) -> bytes:
 
 def _write(path: Path, keys: Iterable[bytes], *, replaces: bool) -> None:
     lines = "".join(f"{base64.b64encode(key).decode()}\n" for key in keys)
-    write_durably(path, (COMMENT + lines).encode(), for_owner_only=True, replaces=replaces)
+    content = (COMMENT + lines).encode()
+    try:
+        write_durably(path, content, for_owner_only=True, replaces=replaces)
+    except FileExistsError:
+        raise
+    except OSError as error:  # within a transaction, it would look like a lost connection
+        raise SecretFileUnusable(f"{path} cannot be written: {error.strerror}.") from error
