@@ -149,6 +149,13 @@ def test_a_server_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     assert_fails(outcome, f"no metrics at http://127.0.0.1:{port}/metrics")
 
 
+def test_an_address_without_a_scheme_is_reported(tmp_path: Path) -> None:
+    """The line shows how an address is written, and does not blame the server."""
+    outcome = ousel("top", "--once", "--url=127.0.0.1:9464", database=str(tmp_path))
+
+    assert_fails(outcome, "127.0.0.1:9464 is not an address such as http://127.0.0.1:9464")
+
+
 def test_another_answer_than_metrics_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

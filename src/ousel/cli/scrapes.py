@@ -117,6 +117,8 @@ def _text(address: str) -> str:
     import urllib.request
     from http.client import HTTPException
 
+    if not address.startswith(("http://", "https://")):
+        raise OperatorError(f"{address} is not an address such as http://127.0.0.1:9464")
     url = f"{address}/metrics"
     try:
         with urllib.request.urlopen(url, timeout=SCRAPE_SECONDS_MAX) as answer:  # noqa: S310 - http
