@@ -14,11 +14,12 @@ from tests.support.waiting import wait_until
 
 @pytest.mark.slow
 def test_it_measures_and_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Flushes, empty answers and transfers, one by one and many at once; then the file is gone.
 
-    The settings of a real installation, such as the key of its log, are not used.
+    The settings of a real installation, such as the key of its log, are not used. The server that
+    is measured warns of none that it lacks.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OUSEL_LOG_KEY_FILE", "/dev/null/log-key")
@@ -30,6 +31,7 @@ def test_it_measures_and_leaves_nothing_behind(
     ]
     assert all(line["p50_ms"] > 0 for line in lines)
     assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr().err == ""
 
 
 def test_a_database_that_is_in_use_is_left_alone(engines: Engines, tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ def bench(
     try:
         with temporary_database(database, message=reason, folder=Path()) as url:
             data = sample_data.create_sample_data(url, PARTNERS, RECIPIENTS)
-            with ousel_server(url) as server:
+            # The warnings of the server would be about settings that a measurement does not use.
+            with ousel_server(url, OUSEL_LOG_LEVEL="error") as server:
                 rows = list(_measure(server, data, seconds))
             verification = sample_data.verify_ledger(url)
     except MeasurementFailed as failure:
