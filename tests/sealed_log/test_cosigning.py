@@ -189,12 +189,14 @@ async def _all_entries(transaction: Transaction) -> list[Entry]:
 
 
 def test_a_list_of_witnesses_is_checked() -> None:
-    """A wrong key or address is named when the server starts."""
+    """A wrong key or address is named when the server starts, and so is a missing comma."""
     vkey = str(WITNESS.verifier)
     parsed = parse_witnesses(f"{vkey} https://one.example/,  {OTHER.verifier} http://two.example")
     assert [each.url for each in parsed] == ["https://one.example", "http://two.example"]
     assert parse_witnesses("") == []
     log_key = SigningKey("pay.example/log", bytes(32)).verifier
-    for text in (vkey, f"{vkey} ftp://x", "nonsense https://x", f"{log_key} https://x"):
+    two_without_comma = f"{vkey} https://x {OTHER.verifier} https://y"
+    wrong = (vkey, f"{vkey} ftp://x", "nonsense https://x", f"{log_key} https://x")
+    for text in (*wrong, two_without_comma):
         with pytest.raises(NoteRefused):
             parse_witnesses(text)

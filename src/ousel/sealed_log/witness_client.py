@@ -44,13 +44,13 @@ def parse_witnesses(text: str) -> list[WitnessAddress]:
     """Return the witnesses in a list such as `VKEY https://…, VKEY https://…`."""
     witnesses = []
     for part in filter(None, map(str.strip, text.split(","))):
-        vkey, _, url = part.partition(" ")
+        vkey, *urls = part.split()
         key = parse_verifier_key(vkey)
         if key.type != COSIGNATURE:
             raise NoteRefused(f"the key of {key.name} is not a witness's: it must be of type 4")
-        if not is_http_address(url.strip()):
-            raise NoteRefused(f"the witness {key.name} has no http or https address")
-        witnesses.append(WitnessAddress(key, url.strip().rstrip("/")))
+        if len(urls) != 1 or not is_http_address(urls[0]):
+            raise NoteRefused(f"the witness {key.name} must have one http or https address")
+        witnesses.append(WitnessAddress(key, urls[0].rstrip("/")))
     return witnesses
 
 
