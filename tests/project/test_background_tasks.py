@@ -15,8 +15,13 @@ TASK_SECONDS_MAX = 60
 
 
 async def test_a_background_task_runs_again_after_any_failure() -> None:
-    """A refusal is logged as a warning, anything else as an error with its traceback."""
-    failures = [DatabaseUnavailable("away"), KeyError("a defect"), TimeoutError()]
+    """A refusal is logged as a warning, anything else as an error with its traceback.
+
+    The warning says why, and what the first cause was.
+    """
+    away = DatabaseUnavailable("away")
+    away.__cause__ = ConnectionRefusedError("Connect call failed")
+    failures = [away, KeyError("a defect"), TimeoutError()]
     done = asyncio.Event()
 
     async def task() -> None:
@@ -30,7 +35,8 @@ async def test_a_background_task_runs_again_after_any_failure() -> None:
         again.cancel()
 
     assert [line["level"] for line in written] == ["warning", "error", "error"]
-    assert written[0]["code"] == "database_unavailable"
+    assert (written[0]["code"], written[0]["reason"]) == ("database_unavailable", "away")
+    assert written[0]["cause"] == "ConnectionRefusedError('Connect call failed')"
     assert "KeyError: 'a defect'" in written[1]["exception"]
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ousel.app.services import Services
 from ousel.database.clock import MEASURE_SECONDS, DatabaseClock
-from ousel.kernel.errors import Refusal, release_frames
+from ousel.kernel.errors import Refusal, first_cause, release_frames
 from ousel.kernel.logs import EventLogger
 from ousel.mail.sender import SEND_SECONDS
 from ousel.sandbox.clock import REFRESH_SECONDS
@@ -98,7 +98,12 @@ async def _run_once(task: BackgroundTask) -> None:
     try:
         await task()
     except Refusal as refusal:
-        _log.warning("background task failed", code=refusal.code)
+        _log.warning(
+            "background task failed",
+            code=refusal.code,
+            reason=refusal.detail,
+            cause=repr(first_cause(refusal)),
+        )
         release_frames(refusal)
     except Exception:  # noqa: BLE001 - it is logged, and the other tasks continue
         _log.exception("background task failed")
