@@ -105,3 +105,13 @@ def test_a_disk_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path
     fail_for_folders(monkeypatch, errno.EIO)
     with pytest.raises(OSError, match="Input/output error"):
         write_durably(tmp_path / "key", b"new")
+
+
+def test_an_error_names_the_file_and_not_the_temporary_one(tmp_path: Path) -> None:
+    """Commands print the name, and operators know only that of the file."""
+    file = tmp_path / "no" / "key"
+
+    with pytest.raises(FileNotFoundError) as failed:
+        write_durably(file, b"key")
+
+    assert failed.value.filename == str(file)

@@ -43,6 +43,9 @@ def write_durably(
     except FileExistsError:
         flush_folder(path.parent)  # another process may have written the file only just now
         raise
+    except OSError as error:
+        error.filename = str(path)  # not the temporary file, which the operator does not know
+        raise
     finally:
         unfinished.unlink(missing_ok=True)
     flush_folder(path.parent)
