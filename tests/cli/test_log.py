@@ -188,3 +188,13 @@ def test_a_witness_says_that_its_port_is_taken(tmp_path: Path) -> None:
         outcome = ousel(*command, f"--folder={tmp_path}", f"--port={port}", database=NOWHERE)
 
     assert_fails(outcome, f"127.0.0.1, port {port}: the port is taken; choose another with --port")
+
+
+def test_a_witness_without_an_address_is_refused(tmp_path: Path) -> None:
+    """An unset variable must not let it listen on every address."""
+    command = ("log", "witness", f"--log-key={KEY.verifier}", "--name=witness.example.com/one")
+
+    outcome = ousel(*command, f"--folder={tmp_path}", "--host=", database=NOWHERE)
+
+    assert_fails(outcome, "there is no address to listen on; for all addresses, use 0.0.0.0")
+    assert list(tmp_path.iterdir()) == []

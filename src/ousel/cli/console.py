@@ -93,6 +93,12 @@ def fail(reason: str) -> NoReturn:
     raise typer.Exit(1)
 
 
+def check_host(host: str) -> None:
+    """End the command if there is no address to listen on."""
+    if not host:  # perhaps from an unset variable; it would mean every address
+        fail("there is no address to listen on; for all addresses, use 0.0.0.0")
+
+
 def fail_to_listen(host: str, port: int, error: OSError, option: str = "--port") -> NoReturn:
     """End the command, because it cannot listen on this address; name the option of the port."""
     taken = error.errno == errno.EADDRINUSE

@@ -13,6 +13,7 @@ import typer
 from ousel.cli.command_group import command_group
 from ousel.cli.console import (
     JsonOption,
+    check_host,
     clean_up_on_signal,
     fail,
     fail_to_listen,
@@ -67,6 +68,7 @@ def witness(
 ) -> None:
     """Run a witness: it cosigns each checkpoint that extends what it has cosigned before."""
     log_keys = parse_keys(log_key)
+    check_host(host)
     folder.mkdir(parents=True, exist_ok=True)
     with _only_process_in(folder):
         key = _witness_key(folder / "key", name)

@@ -9,7 +9,7 @@ import uvicorn
 from typing_extensions import override
 
 from ousel.app.ousel import Ousel
-from ousel.cli.console import fail, fail_to_listen
+from ousel.cli.console import check_host, fail, fail_to_listen
 from ousel.cli.databases import DATABASE_IS_LIVE, check_schema
 from ousel.cli.supervisor import Heartbeat, Supervisor, stop_with_parent
 from ousel.database import schema
@@ -101,8 +101,7 @@ async def claim_database_mode(settings: Settings) -> None:
 
 def listen_or_fail(host: str, port: int, option: str = "--port") -> socket.socket:
     """Return a socket that listens on this address, or fail and name the option of the port."""
-    if not host:  # perhaps from an unset variable; it would mean every address
-        fail("there is no address to listen on; for all addresses, use 0.0.0.0")
+    check_host(host)
     try:
         return listen(host, port, CONNECTIONS_WAITING_MAX)
     except OSError as error:
