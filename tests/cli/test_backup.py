@@ -508,19 +508,26 @@ def test_a_missing_backup_is_reported(elsewhere: str, tmp_path: Path) -> None:
     assert "there is no backup" in ended.errors
 
 
-@pytest.mark.parametrize("engine", ["sqlite"])  # on PostgreSQL, only a backup needs a folder
 def test_a_missing_folder_is_named(database_url: str, tmp_path: Path) -> None:
-    """For a backup, and for the database that a restore fills."""
+    """Not a temporary file in it, which the operator does not know."""
+    missing = tmp_path / "none"
+
+    failed = ousel("backup", str(missing / "books.backup"), database=database_url)
+
+    assert_fails(failed, f"there is no folder {missing}\n")
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_missing_folder_of_a_restored_database_is_named(
+    database_url: str, tmp_path: Path
+) -> None:
+    """On PostgreSQL, a restore needs no folder."""
     file, missing = tmp_path / "books.backup", tmp_path / "none"
     assert ousel("backup", str(file), database=database_url).exit_code == 0
-    assert_fails(
-        ousel("restore", str(file), database=f"sqlite:///{missing}/ousel.db"),
-        f"there is no folder {missing}",
-    )
-    assert_fails(
-        ousel("backup", str(missing / "books.backup"), database=database_url),
-        f"there is no folder {missing}",
-    )
+
+    failed = ousel("restore", str(file), database=f"sqlite:///{missing}/ousel.db")
+
+    assert_fails(failed, f"there is no folder {missing}\n")
 
 
 def _upgraded_before(upgrade: Callable[[Config, str], None], given: Config, _: str) -> None:

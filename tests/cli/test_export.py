@@ -88,9 +88,10 @@ def test_a_file_that_cannot_be_written_is_reported_in_one_line(
     operator: Operator, tmp_path: Path
 ) -> None:
     """And nothing unfinished is left behind."""
-    target = tmp_path / "missing" / "journal"
+    missing = tmp_path / "missing"
 
-    assert_fails(operator.run("export", str(target)), "cannot be written: No such file")
+    assert_fails(operator.run("export", str(missing / "journal")), f"there is no folder {missing}")
+    assert_fails(operator.run("export", "/proc/journal"), "cannot be written: No such file")
     assert list(tmp_path.iterdir()) == []
 
 

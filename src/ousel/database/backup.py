@@ -79,9 +79,10 @@ def write_atomically(target: Path, what: str) -> Iterator[Path]:
     """Yield a temporary path to write to, and rename it to the target at the end.
 
     Existing files are not overwritten: raise BackupFailed if the target exists before the block or
-    after it.
+    after it, or if there is no folder for it.
     """
     _check_absent(target, what)
+    _check_folder(target)
     unfinished = target.with_name(f"{target.name}.{token_hex(4)}.unfinished")
     try:
         yield unfinished
@@ -98,11 +99,15 @@ def _check_absent(target: Path, what: str) -> None:
         raise BackupFailed(f"{target} exists already: {what} does not overwrite files")
 
 
-def _copy_sqlite(source: Path, target: Path, options: str) -> None:
-    """Copy a ledger to a new or empty file; open the source with these options of SQLite's."""
+def _check_folder(target: Path) -> None:
     folder = target.absolute().parent
     if not folder.is_dir():
         raise BackupFailed(f"there is no folder {folder}")
+
+
+def _copy_sqlite(source: Path, target: Path, options: str) -> None:
+    """Copy a ledger to a new or empty file; open the source with these options of SQLite's."""
+    _check_folder(target)
     try:
         with closing(_connect_existing(source, options)) as reader:
             reader.execute("BEGIN")  # so that all steps of the copy see the same moment
