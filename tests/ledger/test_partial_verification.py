@@ -67,7 +67,7 @@ def test_an_account_may_be_emptied() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "error"),
     [
-        ("balance_after", 9, "leaves the balance 9, but 10 plus -3 is 7"),
+        ("balance_after", 9, "leaves the balance 9, but 10 plus -3 is 7 millionths"),
         ("kind", "funding", "has the kind funding, which does not match its accounts"),
     ],
 )

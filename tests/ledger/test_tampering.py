@@ -114,7 +114,8 @@ async def test_a_wrong_balance_is_named(
     await raw_sql.run("UPDATE accounts SET balance = balance + 1 WHERE id = ?", people.bob.id)
 
     assert await verification_error(database) == (
-        f"account {people.bob.id} has the balance {real + 1}, but its last entry, 11, leaves {real}"
+        f"account {people.bob.id} has the balance {real + 1},"
+        f" but its last entry, 11, leaves {real} millionths"
     )
 
 

@@ -186,7 +186,7 @@ def check_entry(entry: Entry, last: Account) -> None:
     if entry.balance_after != last.balance + entry.amount:
         raise VerificationFailed(
             f"{describe_entry(entry)} leaves the balance {entry.balance_after},"
-            f" but {last.balance} plus {entry.amount} is {last.balance + entry.amount}"
+            f" but {last.balance} plus {entry.amount} is {last.balance + entry.amount} millionths"
         )
     if entry.balance_after < 0 and entry.account_id != SYSTEM_ACCOUNT_ID:
         raise VerificationFailed(f"{describe_entry(entry)} leaves a balance below zero")
@@ -229,7 +229,7 @@ def _compare(account: Account, computed: Account) -> None:
     if account.balance != computed.balance:
         raise VerificationFailed(
             f"account {account.id} has the balance {account.balance}, "
-            f"but its last entry, {computed.sequence}, leaves {computed.balance}"
+            f"but its last entry, {computed.sequence}, leaves {computed.balance} millionths"
         )
     if account.head_hash != computed.head_hash:
         raise VerificationFailed(f"account {account.id} does not have the hash of its last entry")
