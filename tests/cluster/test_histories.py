@@ -3,7 +3,7 @@
 import random
 import secrets
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from tests.cluster.network import Network, network_is_possible
 from tests.faults.histories.clients import Clients
 from tests.faults.histories.verdict import assert_correct
 from tests.faults.sizes import FULL, SEED
-from tests.support.programs import program
+from tests.support.faketime import faketime_library, remove_shared_memory
 from tests.support.server import Server
 
 GROUPS = 6
@@ -45,15 +45,22 @@ class ServerOnJumpingClock(Server):
     ready_path = "/healthz"
 
 
+@pytest.fixture
+def library() -> Iterator[str]:
+    """The library that shows a wrong clock to a process."""
+    yield faketime_library()
+    remove_shared_memory()
+
+
 async def test_a_disturbed_cluster_gives_no_wrong_answer(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    tmp_path: Path, library: str, record_property: Callable[[str, object], None]
 ) -> None:
     """Kills, switches, partitions, clock jumps and pauses, in a random order."""
     chance = random.Random(SEED)
     clock = tmp_path / "clock"
     clock.write_text("+0")
     faked = {
-        "LD_PRELOAD": _faketime_library(),
+        "LD_PRELOAD": library,
         "FAKETIME_TIMESTAMP_FILE": str(clock),
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
@@ -85,9 +92,3 @@ async def test_a_disturbed_cluster_gives_no_wrong_answer(
         f" {len(clients.acknowledgements)} transfers acknowledged beside {COUNTS}: {verdict};"
         f" refused {dict(clients.codes)}",
     )
-
-
-def _faketime_library() -> str:
-    program("faketime")
-    (library,) = Path("/usr/lib").glob("*/faketime/libfaketime.so.1")
-    return str(library)

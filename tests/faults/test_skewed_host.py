@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -15,8 +14,8 @@ from ousel.kernel.clock import micros_from_timestamp, system_clock
 from tests.cli.commands import OUSEL, ousel
 from tests.support import skewed_host
 from tests.support.engines import Engines
+from tests.support.faketime import faketime_library, remove_shared_memory
 from tests.support.ports import free_port
-from tests.support.programs import program
 from tests.support.seeded import SeededServer, run_seeded_server
 from tests.support.server import Server
 
@@ -48,10 +47,8 @@ class SkewedServer(Server):
 
     @override
     def __exit__(self, *raised: object) -> None:
-        """Stop; libfaketime leaves its shared memory if a signal has ended the process."""
         super().__exit__(*raised)
-        for name in ("faketime_shm", "sem.faketime_sem"):
-            Path(f"/dev/shm/{name}_{self.process.pid}").unlink(missing_ok=True)
+        remove_shared_memory()
 
     def get(self, path: str) -> int:
         """Return the status of the answer, or 0 if there is none."""
@@ -68,10 +65,8 @@ class SkewedServer(Server):
 def ousel_on_skewed_host(way: str, seconds: int) -> list[str]:
     """Return the beginning of a command line that runs `ousel` with the wrong clock."""
     if way == LIBFAKETIME:
-        # `faketime` itself passes no signals on to the program that it runs, but `env` becomes it.
-        faked = [program("faketime"), "-f", f"{seconds:+d}"]
-        library = subprocess.check_output([*faked, "printenv", "LD_PRELOAD"], text=True).strip()
-        return ["env", f"LD_PRELOAD={library}", f"FAKETIME={seconds:+d}", str(OUSEL)]
+        # The command `faketime` passes no signals on to the program that it runs; `env` becomes it.
+        return ["env", f"LD_PRELOAD={faketime_library()}", f"FAKETIME={seconds:+d}", str(OUSEL)]
     return [sys.executable, "-m", skewed_host.__name__, str(seconds)]
 
 
