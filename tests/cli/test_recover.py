@@ -57,6 +57,7 @@ def test_without_confirmation_there_is_no_link(operator: Operator, answer: bytes
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("usual_signals")
 def test_ctrl_c_at_the_question_ends_the_command(operator: Operator) -> None:
     """At once: nobody has to press it twice, and no link is issued."""
     command = [str(OUSEL), "account", "recover", f"@{operator.open_account()}"]
