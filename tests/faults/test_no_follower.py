@@ -122,7 +122,7 @@ async def read_steadily(
     server: Server,
     seeded: SeededDatabase,
     seconds: float,
-    slow_seconds: float = NO_FOLLOWER_SECONDS,
+    slow_seconds: float = 0.0,
 ) -> PacedTally:
     """Read the balance at a fixed rate, from a process of its own; return the results."""
     head = f"GET /v1/balance HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {seeded.key}"
@@ -170,9 +170,13 @@ def figures_of(tally: PacedTally) -> str:
     )
 
 
-def slow_figures_of(tally: PacedTally, stalls: list[Interval]) -> str:
-    """Return how many reads took more than twice the usual p99, and why."""
-    slow = f"{len(tally.slow)} of {tally.acknowledged} reads took more than twice that p99"
+def slow_figures_of(before: PacedTally, tally: PacedTally, stalls: list[Interval]) -> str:
+    """Return how many reads took more than twice the usual p99, also before, and why."""
+    slow_before = sum(end - begin > 2 * before.p99_seconds for begin, end in before.slow)
+    slow = (
+        f"{len(tally.slow)} of {tally.acknowledged} reads took more than twice that p99 "
+        f"(before: {slow_before} of {before.acknowledged})"
+    )
     if not may_watch():
         return slow
     stalled_seconds = sum(end - begin for begin, end in stalls)
@@ -239,7 +243,7 @@ async def test_reads_are_answered_without_a_follower(
     figure(
         f"postgresql: no follower for {NO_FOLLOWER_SECONDS:.0f} s at {WRITES_PER_SECOND:.0f} "
         f"writes/s: reads before {figures_of(before)}; meanwhile {figures_of(meanwhile)}; "
-        f"{slow_figures_of(meanwhile, stalls)}; "
+        f"{slow_figures_of(before, meanwhile, stalls)}; "
         f"{max(backends)} backends at most; answers to writes {dict(codes)}; "
         f"writing again {recovery_seconds:.2f} s after the follower"
     )
