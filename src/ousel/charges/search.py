@@ -53,7 +53,7 @@ class ChargeSearch:
 
 
 def _served_by_an_index(query: ChargeQuery) -> ChargeQuery:
-    """Return the query without the filters that the index for another one does not serve.
+    """Return the query with only those filters that one index serves together.
 
     Open charges are few, because they are less than two hours old, so they may have all filters.
     """
