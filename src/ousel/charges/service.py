@@ -52,9 +52,9 @@ class ChargeService:
         self._creations = SharedWrites(database, transitions.create_charges)
         self._charges = SharedReads(database, ChargeReader().read)
         self._search = ChargeSearch(database)
-        # Thousands may wait for a charge. When it expires, one transaction writes this for all.
-        # Those who repeat the request that created the charge share it too: see `create`.
-        self._expiries = SharedCalls[str](lambda charge_id: self._write_expiries([charge_id]))
+        # Thousands may wait for a charge. When it expires, one transaction locks it and writes this
+        # for all. Those who repeat the request that created the charge share it: see `create`.
+        self._locks = SharedCalls[str](lambda charge_id: self._lock_and_expire([charge_id]))
         self._cancel_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.notifier = ChargeNotifier(database, clock)
         # Anyone can open a checkout page, so visitors have a limit of their own: they cannot use up
@@ -85,7 +85,7 @@ class ChargeService:
             return created
         # A replay must not acknowledge a charge that only the leader has. So lock the charge: the
         # commit waits until a follower has the lock, and with it all that was committed earlier.
-        await self._expiries.run(created.charge.id)
+        await self._locks.run(created.charge.id)
         current = await self._charges.get(created.charge.id)
         if current is None:  # another leader, which lacks it, has taken over: the key is free again
             raise DatabaseUnavailable("The database has lost this charge.", retry_after_seconds=1)
@@ -127,7 +127,7 @@ class ChargeService:
             overdue = [charge.id for charge in charges if is_overdue(charge, now)]
             if not overdue:
                 return charges
-            now = await self._write_expiries(overdue)
+            now = await self._lock_and_expire(overdue)
 
     async def cancel(self, account_id: str, charge_id: str) -> Charge:
         """Cancel the account's charge, or raise the refusal."""
@@ -191,11 +191,11 @@ class ChargeService:
         """Return the charge as it is now; if it has expired, write that first."""
         if not is_overdue(charge, self._clock()):
             return charge
-        await self._expiries.run(charge.id)
+        await self._locks.run(charge.id)
         return await self._stored_charge(charge.id)
 
-    async def _write_expiries(self, ids: list[str]) -> int:
-        """Write which of these charges have expired; return the time that decided it."""
+    async def _lock_and_expire(self, ids: list[str]) -> int:
+        """Lock these charges and write which have expired; return the time that decided it."""
         locked = await self._commit(
             lambda transaction: transitions.lock_current_charges(transaction, ids, self._clock)
         )
