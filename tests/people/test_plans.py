@@ -51,6 +51,4 @@ async def test_postgresql_finds_events_by_their_kind_among_thousands(postgres_ur
 
 
 async def _add_events(transaction: Transaction) -> None:
-    # An emptied database is used again, and may have statistics by now. This removes them.
-    await transaction.fetch(Statement("remove all events", "TRUNCATE audit_events"))
     await transaction.insert(store.AUDIT_EVENTS, [msgspec.structs.astuple(each) for each in EVENTS])

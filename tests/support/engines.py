@@ -173,6 +173,8 @@ class Engines:
     async def _create_template(self) -> None:
         # No test makes the machine of this server fail, so it need not flush to its disk.
         await self._execute("ALTER SYSTEM SET fsync = off")
+        # A vacuum between two tests would leave the statistics of an empty table to the second.
+        await self._execute("ALTER SYSTEM SET autovacuum = off")
         await self._execute("SELECT pg_reload_conf()")
         await self._execute(f"CREATE DATABASE {TEMPLATE}")
         await migrate(self._url(TEMPLATE))
