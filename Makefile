@@ -69,9 +69,10 @@ CITUS_TESTS := $(addprefix tests/,accounts api charges lab ledger mail oauth par
 
 faults: .venv/bench .venv/cluster ## Cause many faults (kills, stops, lost answers), also in a cluster; test a restore and run a long load
 	OUSEL_FAULTS=full OUSEL_CLUSTER=full $(BIN)/pytest --timeout=3600 $(FAULT_TESTS)
-FAULT_TESTS := tests/spec tests/simulation tests/faults tests/cluster tests/cli/test_backup.py tests/api/test_conformance.py \
-	tests/charges/test_race.py tests/charges/test_waiting_processes.py tests/charges/test_lifecycle_model.py tests/ledger/test_long_ledger.py \
-	tests/ledger/test_model.py clients/python/tests/test_faults.py clients/typescript/tests/test_journey.py tests/sealed_log/test_receipts.py \
+FAULT_TESTS := tests/spec tests/simulation tests/faults tests/cluster tests/cli/test_backup.py tests/cli/test_restore.py \
+	tests/api/test_conformance.py tests/charges/test_race.py tests/charges/test_waiting_processes.py \
+	tests/charges/test_lifecycle_model.py tests/ledger/test_long_ledger.py tests/ledger/test_model.py \
+	clients/python/tests/test_faults.py clients/typescript/tests/test_journey.py tests/sealed_log/test_receipts.py \
 	tests/people/test_email_confirmation.py::test_two_who_confirm_one_email_at_once_do_not_both_have_it
 
 fuzz: .venv/test ## Try millions of inputs on the parsers, and random bytes as requests

@@ -1,6 +1,7 @@
 """Fixtures for all tests: databases on both engines, servers, the portal and a browser."""
 
 import gc
+import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.support.figures import Figure
 from tests.support.passwords import hash_quickly
 from tests.support.portal import Portal, open_portal
 from tests.support.postgres_proxy import PostgresProxy
+from tests.support.postgres_server import POSTGRES_BIN
 from tests.support.raw_sql import RawSql
 from tests.support.seeded import SeededDatabase, seed_database
 from tests.support.server import Server, SharedServers
@@ -141,6 +143,12 @@ def usual_signals() -> Iterator[None]:
     """What a test starts takes signals as usual, also where the tests run under nohup."""
     with signals_for_children():
         yield
+
+
+@pytest.fixture
+def postgres_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL's own tools are at hand, in the server's version."""
+    monkeypatch.setenv("PATH", f"{POSTGRES_BIN}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.fixture(scope="session")

