@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import socket
 import sqlite3
 from contextlib import closing
@@ -277,3 +278,16 @@ def test_an_empty_address_does_not_stand_for_all(tmp_path: Path) -> None:
 async def _meddled(url: str) -> None:
     async with RawSql(url) as raw_sql:
         await raw_sql.run("UPDATE accounts SET balance = 6000000 WHERE username = 'ada'")
+
+
+@pytest.mark.slow
+@pytest.mark.one_engine
+def test_a_server_warns_of_misspelt_settings(database_url: str) -> None:
+    """Those that it would otherwise ignore in silence; a client's own variables are none."""
+    variables = {"OUSEL_WITNESSES": "off", "OUSEL_WITNESES": "x", "OUSEL_KEY": "sk_test_1"}
+    with Server(database_url, **variables) as server:
+        log = server.stop()
+
+    assert re.findall("OUSEL_[A-Z]+ has no effect: .* OUSEL_[A-Z]+ is", log) == [
+        "OUSEL_WITNESES has no effect: it is not a setting, as OUSEL_WITNESSES is"
+    ]

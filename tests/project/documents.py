@@ -14,7 +14,7 @@ from ousel.app.ousel import Ousel
 from ousel.cli.command_table import load_commands
 from ousel.docs.documents import anchor_of
 from ousel.kernel.errors import all_refusals
-from ousel.kernel.settings import FILE_SUFFIX, Settings
+from ousel.kernel.settings import Settings, setting_names
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("bench", "clients", "deploy", "docs", "examples")
@@ -23,7 +23,6 @@ RECORD = re.compile(
     r"# \d+\. .+\n\n\d{4}-\d\d-\d\d\n\n## Context\n.+\n## Decision\n.+\n## Consequences\n.+\Z",
     re.DOTALL,
 )
-SECRET_SETTINGS = {"OUSEL_DATABASE_URL", "OUSEL_MAIL_URL"}  # may also be in files
 NO_TARGETS = {"sure", "it"}  # "make sure", "make it"
 
 
@@ -55,9 +54,7 @@ def wrong_settings(text: str) -> set[tuple[str, str]]:
 
 def unknown_settings(text: str) -> set[str]:
     """Return the variables in a text that are none of Ousel's settings."""
-    named = set(re.findall(r"\bOUSEL_[A-Z_]+", text))
-    settings = {f"OUSEL_{name.upper()}" for name in Settings.__struct_fields__}
-    return named - settings - {name + FILE_SUFFIX for name in SECRET_SETTINGS}
+    return set(re.findall(r"\bOUSEL_[A-Z_]+", text)) - setting_names()
 
 
 def wrong_targets(text: str) -> set[str]:

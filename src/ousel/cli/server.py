@@ -1,7 +1,9 @@
 """Running the server: the checks before it starts, and the processes that it runs in."""
 
+import os
 import signal
 import socket
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final, cast
 
@@ -19,7 +21,7 @@ from ousel.http.connection import Connection, ServerState
 from ousel.http.listeners import listen
 from ousel.http.turns import Turns
 from ousel.kernel.logs import EventLogger
-from ousel.kernel.settings import PORT_MAX, Settings
+from ousel.kernel.settings import PORT_MAX, PREFIX, Settings, setting_names
 from ousel.observation.logs import log_to_standard_error
 from ousel.observation.telemetry import check_tracing
 from ousel.people.factor_secrets import FactorSecrets
@@ -115,6 +117,7 @@ def address_at(host: str, port: int) -> str:
 
 def serve_until_stopped(settings: Settings, listener: socket.socket, workers: int = 1) -> None:
     """Serve until a signal stops the server and the accepted requests are answered."""
+    _warn_of_misspelt_settings()
     if not settings.sandbox and settings.mail_url is None:
         _log.warning(
             "OUSEL_MAIL_URL is not set: this server sends no mail, and emails can be confirmed only"
@@ -132,6 +135,15 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
     else:
         _stop_on_hangup()
         _server(Ousel(settings)).run(sockets=[listener])
+
+
+def _warn_of_misspelt_settings() -> None:
+    """Name each variable that resembles a setting; those of clients and tests resemble none."""
+    known = {name.removeprefix(PREFIX): name for name in sorted(setting_names())}
+    for variable in sorted(each for each in os.environ if each.startswith(PREFIX)):
+        closest = get_close_matches(variable.removeprefix(PREFIX), known, n=1, cutoff=0.8)
+        if closest and variable != (setting := known[closest[0]]):
+            _log.warning(f"{variable} has no effect: it is not a setting, as {setting} is")
 
 
 def _serve_in_worker(

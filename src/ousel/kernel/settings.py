@@ -34,7 +34,9 @@ PAGE_SEGMENTS: Final = frozenset(
     }
 )
 NAMES_OF_FOLDERS: Final = {"", ".."}  # the last part of paths such as "/", "." and "/var/.."
+PREFIX: Final = "OUSEL_"  # of the variables
 FILE_SUFFIX: Final = "_FILE"  # OUSEL_X_FILE names a file that holds the value of OUSEL_X
+SECRET_SETTINGS: Final = frozenset({"OUSEL_DATABASE_URL", "OUSEL_MAIL_URL"})  # may be in files
 
 _RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour)", re.ASCII)
 _DIGITS: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -127,6 +129,12 @@ def settings_from(
         witnesses=_text_or_off(environment, "OUSEL_WITNESSES"),
         sandbox=_switch(environment, "OUSEL_SANDBOX"),
     )
+
+
+def setting_names() -> set[str]:
+    """Return the variables that are settings, or name the file of one."""
+    names = {f"{PREFIX}{field.upper()}" for field in Settings.__struct_fields__}
+    return names | {name + FILE_SUFFIX for name in SECRET_SETTINGS}
 
 
 def _secret(environment: Mapping[str, str], name: str) -> str | None:
