@@ -14,9 +14,9 @@ import pytest
 from ousel.database.schema import migrate
 from tests.cli.commands import ousel_process
 from tests.cluster.clusters import Cluster
-from tests.cluster.nodes import POSTGRES_BIN
 from tests.faults.histories.clients import Clients
 from tests.faults.histories.verdict import assert_correct
+from tests.support.postgres_server import POSTGRES_BIN
 from tests.support.server import Server
 from tests.support.waiting import until_async
 
