@@ -173,3 +173,13 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path, content: str) -> None:
     path.write_bytes(content.encode("latin-1"))
     with pytest.raises(LogKeyUnusable, match=str(path)):
         read_key(path, ORIGIN)
+
+
+async def test_a_link_to_a_missing_key_is_refused(database: Database, tmp_path: Path) -> None:
+    """A server does not start without a key because of it, and the message names the link."""
+    holder = beside_a_file(tmp_path)
+    assert holder.path is not None
+    holder.path.symlink_to(tmp_path / "missing")
+
+    with pytest.raises(LogKeyUnusable, match=rf"{holder.path} is a link to a missing file"):
+        await holder.read(database)

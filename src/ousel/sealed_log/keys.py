@@ -149,6 +149,8 @@ def read_key(path: Path, origin: str) -> LogKey | None:
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
+        if path.is_symlink():
+            raise LogKeyUnusable(f"the log key {path} is a link to a missing file") from None
         return None
     except (OSError, ValueError) as error:
         raise LogKeyUnusable(f"the log key {path} cannot be read: {reason_of(error)}") from None
