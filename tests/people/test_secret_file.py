@@ -51,6 +51,14 @@ def test_a_file_that_is_set_must_exist(tmp_path: Path) -> None:
     file.check()
 
 
+def test_a_link_to_a_missing_file_is_no_secret_file(tmp_path: Path) -> None:
+    """Nobody is told that the file was created."""
+    path = tmp_path / "secret"
+    path.symlink_to(tmp_path / "missing")
+    with pytest.raises(SecretFileUnusable, match=f"{path} cannot be read: No such file"):
+        SecretFile(path, may_create=False).create()
+
+
 def test_postgresql_needs_the_setting() -> None:
     """There is no folder of the database to put the file into."""
     file = secret_file_of(Settings(database_url="postgresql://database/ousel"))

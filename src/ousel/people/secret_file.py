@@ -86,6 +86,7 @@ class SecretFile:
         path = self._require_path()
         with suppress(FileExistsError):
             _write(path, [secrets.token_bytes(KEY_BYTES)], replaces=False)
+        self._read(path)  # what exists may be a link to a missing file
         return str(path)
 
     def exists(self) -> bool:
