@@ -19,6 +19,7 @@ from ousel.sealed_log.leaves import (
 from ousel.sealed_log.notes import COSIGNATURE, SigningKey, from_base64, to_base64
 from ousel.sealed_log.proof_text import encode_proof_text
 from ousel.sealed_log.receipt_check import CheckedReceipt, check_receipt
+from ousel.sealed_log.receipt_json import as_served
 from ousel.sealed_log.receipts import ReceiptRefused, encode_receipt, entry_part
 from tests.faults.sizes import FULL
 from tests.sealed_log.examples import (
@@ -129,6 +130,16 @@ def test_a_reformatted_receipt_is_accepted(layout: dict[str, Any], amount: int) 
     assert check(reformatted + b"\n") == check(receipt)
     with pytest.raises(ReceiptRefused):
         check(reformatted.replace(b": ", b":  ", 1).replace(b",", b" ,", 1))
+
+
+def test_a_receipt_that_jq_has_written_is_recognized() -> None:
+    """It writes 0.00001 as 1e-05, but 75.00 as 75."""
+    receipt = receipt_of(movement(10), changes={"balance_after": 75_000_000})
+    decoded = json.loads(receipt)
+    decoded["transfer"]["balance_after"] = 75
+    reformatted = json.dumps(decoded, indent=2, ensure_ascii=False).encode()
+    assert b'"amount": 1e-05' in reformatted
+    assert as_served(reformatted) == receipt
 
 
 @pytest.mark.parametrize(

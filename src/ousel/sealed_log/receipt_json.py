@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from itertools import product
 from typing import Any, Final, NoReturn
 
 from ousel.kernel.money import DECIMAL_PLACES, json_from_micros
@@ -56,12 +57,13 @@ def as_served(content: bytes) -> bytes:
     texts = {name: str(transfer[name]) for name in _AMOUNTS if name in transfer}
     if not all(_AMOUNT.fullmatch(text) for text in texts.values()):
         return content
-    as_floats = {name: repr(float(transfer[name])) for name in texts}  # 0.00001 as 1e-05
+    # Some programs write 0.00001 as 1e-05; of these, some write 25.00 as 25.0, and some as 25.
+    forms = [{text, repr(float(transfer[name]))} for name, text in texts.items()]
     served = {name: json_from_micros(micros_from_decimal(transfer[name])) for name in texts}
     try:
         if any(
-            _dump(receipt, amounts, layout) == content
-            for amounts in (texts, as_floats)
+            _dump(receipt, dict(zip(texts, written, strict=True)), layout) == content
+            for written in product(*forms)
             for layout in _OTHER_LAYOUTS
         ):
             return _dump(receipt, served, _SERVED_LAYOUT)
