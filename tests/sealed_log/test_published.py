@@ -241,11 +241,12 @@ async def test_a_file_that_cannot_be_written_is_reported_once(log: Log) -> None:
 
 
 async def test_a_file_with_something_else_is_refused(log: Log) -> None:
-    """The message names the file."""
+    """The message names the file, and says when it may be removed."""
     assert log.key_holder.checkpoint_path is not None
     log.key_holder.checkpoint_path.write_text("nonsense")
 
-    with pytest.raises(LogKeyUnusable, match=r"log-key.checkpoint does not hold a checkpoint"):
+    message = r"log-key.checkpoint does not hold a checkpoint: .*remove it if the database is not"
+    with pytest.raises(LogKeyUnusable, match=message):
         await recorder_of(log).check()
 
 

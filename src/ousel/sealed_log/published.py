@@ -58,7 +58,10 @@ def read_published(path: Path) -> PublishedCheckpoint | None:
             return None
         return _published(path, content.decode())
     except (NoteRefused, ValueError):
-        raise LogKeyUnusable(f"{path} does not hold a checkpoint") from None
+        raise LogKeyUnusable(
+            f"{path} does not hold a checkpoint: put back a copy of the file, or remove it if the"
+            " database is not older than what was published"
+        ) from None
     except OSError as error:
         raise LogKeyUnusable(f"{path} cannot be read: {error.strerror}") from None
 
