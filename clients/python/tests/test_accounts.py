@@ -100,7 +100,13 @@ def test_an_address_has_no_password(kind: type[Client]) -> None:
     assert "geheim" not in str(refused.value)
 
 
-@pytest.mark.parametrize("base_url", ["", "pay.example.com/v1", "ftp://pay.example.com", "http://"])
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        *["", "pay.example.com/v1", "ftp://pay.example.com", "http://"],
+        *["http://localhost:$PORT/v1", "https://pay.example.com/v1\n"],
+    ],
+)
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_an_address_has_a_scheme_and_a_host(kind: type[Client], base_url: str) -> None:
     """A wrong address is refused when the client is created."""

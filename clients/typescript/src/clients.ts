@@ -100,11 +100,11 @@ export class UserClient extends User {
 function createCaller(credential: string, options: ClientOptions): Caller {
   const { baseUrl, fetch = (...given) => globalThis.fetch(...given), log } = options;
   const timeoutSeconds = options.timeoutSeconds ?? TIMEOUT_SECONDS;
-  if (!/^https?:\/\/[^/?#]+[^?#]*$/.test(baseUrl)) {
-    throw new RangeError(`"${baseUrl}" is not an address such as https://pay.example.com/v1.`);
-  }
   if (/^https?:\/\/[^/]*@/.test(baseUrl)) {
     throw new RangeError("The baseUrl must not contain a name or a password.");
+  }
+  if (!/^https?:\/\/[^/?#]+[^?#]*$/.test(baseUrl) || !URL.canParse(baseUrl)) {
+    throw new RangeError(`"${baseUrl}" is not an address such as https://pay.example.com/v1.`);
   }
   if (!(timeoutSeconds > 0 && timeoutSeconds <= TIMEOUT_SECONDS_MAX)) {
     throw new RangeError("The timeoutSeconds must be positive, and at most a day.");

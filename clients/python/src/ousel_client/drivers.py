@@ -65,6 +65,10 @@ def origin_of(url: str) -> str:
         raise ValueError(f"{url!r} is not an address such as https://pay.example.com/v1.")
     if "@" in parts.netloc:  # it would replace the key, and be shown in the portal's addresses
         raise ValueError("An address must not contain a name or a password.")
+    try:
+        httpx2.URL(url)
+    except httpx2.InvalidURL as error:  # such as a port that is no number, or a line end
+        raise ValueError(f"{url!r} is not an address: {error}") from error
     host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS[parts.scheme])
     return f"{parts.scheme}://{host}"
 

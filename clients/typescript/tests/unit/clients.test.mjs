@@ -37,7 +37,8 @@ test("a browser refuses a partner key, and takes a user token", () => {
 });
 
 test("a text that is not an address is refused", () => {
-  for (const baseUrl of ["", "pay.example", "ftp://pay.example", "https://", "https://x/?y"]) {
+  const wrong = ["", "pay.example", "ftp://pay.example", "https://", "https://x/?y", "http://x:y"];
+  for (const baseUrl of wrong) {
     assert.throws(() => new Client(KEY, { baseUrl }), RangeError);
   }
   const withPassword = { baseUrl: "https://stage:geheim@pay.example/v1" };
