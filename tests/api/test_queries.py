@@ -50,6 +50,16 @@ async def test_each_invalid_value_is_named(world: World, subtests: pytest.Subtes
                     assert_problem(answer, 400, "invalid_field", name)
 
 
+async def test_the_allowed_words_are_named(world: World) -> None:
+    """A misspelt word is refused with those that are allowed."""
+    async with world.partner() as caller:
+        direction = await caller.client.get("/transfers?direction=up")
+        status = await caller.client.get("/charges?status=Paid")
+
+    assert "direction is not valid: the allowed values are: in, out." in direction.text
+    assert "status is not valid: the allowed values are: created, paid," in status.text
+
+
 async def test_a_cursor_is_one_that_a_page_gave(world: World) -> None:
     """A position that no page gives, or a cursor that was edited, is refused."""
     async with world.partner("1") as caller:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -198,7 +198,17 @@ def _first_refusal(
         try:
             convert(values[name], field.type)
         except msgspec.ValidationError as error:
-            return InvalidField(f"{name} is not valid: {error}.", param=name)
+            words = ", ".join(_words(field.type))
+            reason = f"the allowed values are: {words}" if words else str(error)
+            return InvalidField(f"{name} is not valid: {reason}.", param=name)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return MalformedJson("The body must be JSON in UTF-8.")
     return None
+
+
+def _words(field_type: Any) -> list[str]:
+    """Return the words that a field of this type may have, or nothing if it may have others."""
+    parts = get_args(field_type)
+    if get_origin(field_type) is Literal:
+        return list(parts)
+    return [word for part in parts for word in _words(part)]
