@@ -1,5 +1,7 @@
 """Which requests are retried, and how long the client waits before each retry."""
 
+import math
+
 import pytest
 
 from clients.python.tests.scripts import Script, lost, refused, said
@@ -67,6 +69,16 @@ def test_retry_after_is_the_least_wait() -> None:
     script.play(send_with_retries(script.settings(first_delay_seconds=0.5), POST))
 
     assert script.delays == [0.0, 3.5, 3.0]
+
+
+@pytest.mark.parametrize("forever", ["9" * 400, "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_a_server_that_asks_to_wait_forever_is_asked_again_after_a_year(forever: str) -> None:
+    """A policy may have no limit of time, but a sleep must have one, or it fails."""
+    script = Script([said(429, retry_after=forever), said(200)])
+
+    script.play(send_with_retries(script.settings(seconds_max=math.inf), POST))
+
+    assert script.delays == [0.0, pytest.approx(31_536_000, abs=1)]
 
 
 def test_the_number_of_attempts_is_limited() -> None:

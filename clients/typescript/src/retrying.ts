@@ -156,6 +156,8 @@ function mayRepeat({ repeatable = true }: Request, outcome: Outcome): boolean {
   return outcome.status === 429 || (repeatable && outcome.status >= 500);
 }
 
+const TIMER_SECONDS_MAX = 2_000_000; // a timer of more than 24 days would end at once
+
 async function sleep(seconds: number, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted();
   await new Promise<void>((resolve) => {
@@ -164,7 +166,7 @@ async function sleep(seconds: number, signal?: AbortSignal): Promise<void> {
       signal?.removeEventListener("abort", end);
       resolve();
     };
-    const timer = setTimeout(end, seconds * 1000);
+    const timer = setTimeout(end, Math.min(seconds, TIMER_SECONDS_MAX) * 1000);
     signal?.addEventListener("abort", end);
   });
   signal?.throwIfAborted();

@@ -13,6 +13,8 @@ from ousel_client.errors import SERVER_ERRORS, ApiError, ConnectionFailed, Ousel
 from ousel_client.exchange import Answer, Attempt, ClientClosed, Failure, Outcome, Request, Steps
 from ousel_client.problems import error_from_answer
 
+SLEEP_SECONDS_MAX: Final = 31_536_000.0  # a year; time.sleep fails with some centuries
+
 _log: Final = logging.getLogger("ousel_client")
 
 
@@ -80,8 +82,9 @@ def is_closed(error: OuselError) -> bool:
 
 
 def asked_seconds(error: OuselError | None) -> float:
-    """Return how many seconds the server asks to wait before the next attempt."""
-    return (error.retry_after_seconds if isinstance(error, ApiError) else None) or 0.0
+    """Return how many seconds the server asks to wait before the next attempt, at most a year."""
+    seconds = error.retry_after_seconds if isinstance(error, ApiError) else None
+    return min(seconds or 0.0, SLEEP_SECONDS_MAX)
 
 
 def log_retry(

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ConnectionFailed, ServerError, Throttled } from "../../src/errors.ts";
 import { InsufficientBalance } from "../../src/refusals.ts";
-import { retryPolicy } from "../../src/retrying.ts";
+import { ENVIRONMENT, retryPolicy } from "../../src/retrying.ts";
 import { errorOf, lost, refused, said, Script } from "./scripts.mjs";
 
 const POST = { method: "POST", path: "/transfers", body: "{}" };
@@ -53,6 +53,12 @@ test("the wait is never shorter than Retry-After", async () => {
   const unclear = new Script([said(503, {}, { "retry-after": "soon" }), said(200)]);
   await unclear.caller.send(POST);
   assert.deepEqual(unclear.pauses, [0.2]);
+});
+
+test("a pause of months does not end at once", async () => {
+  for (const seconds of [2_592_000, Infinity]) {
+    await assert.rejects(ENVIRONMENT.sleep(seconds, AbortSignal.timeout(50)));
+  }
 });
 
 test("the number of attempts and the time are limited", async () => {
