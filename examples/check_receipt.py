@@ -115,7 +115,7 @@ def read(content: bytes, log: Key) -> Json:
         _, extra, index, *proof = head.split("\n")
         fields = {"leaf": extra.removeprefix("extra "), "index": int(index.removeprefix("index "))}
         return fields | {"proof": proof, "checkpoint": checkpoint}
-    match = re.search(rb',"signature":"([^"]+)"}\n?\Z', content) or sys.exit("refused: unsigned")
+    match = re.search(rb',"signature":"([^"]+)"}[\r\n]*$', content) or sys.exit("refused: unsigned")
     body = content[: match.start()] + b"}"
     verify(log, decode(match[1].decode()), b"ousel-receipt/v1\n" + body)
     return dict(json.loads(body, parse_float=Decimal))

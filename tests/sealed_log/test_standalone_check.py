@@ -88,6 +88,11 @@ def test_the_script_accepts_a_receipt_in_each_form(tmp_path: Path, form: str) ->
     assert "witnesses: witness.example.com/w1" in done.stdout
 
 
+def test_the_script_accepts_a_receipt_to_which_an_editor_added_line_ends(tmp_path: Path) -> None:
+    done = check(tmp_path, receipt_of(movement()) + b"\r\n\r\n", KEY)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("changes", "entry_changes"),
     [({"note": "Dinner"}, {}), ({"balance_after": 1}, {}), ({}, {"salt": "00" * 16})],
