@@ -92,6 +92,13 @@ async def test_a_server_that_is_not_there_is_a_failed_connection(client_kind: Cl
     assert raised.value.idempotency_key
 
 
+async def test_a_text_that_is_too_long_for_an_address_is_refused(client_kind: ClientKind) -> None:
+    """It may come from a form: programs catch the exceptions that the documentation names."""
+    async with client_of(client_kind, "sk_live_any", "http://pay.example/v1") as client:
+        with pytest.raises(ValueError, match="too long"):
+            await result_of(client.accounts.get("a" * 70_000))
+
+
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_an_address_has_no_password(kind: type[Client]) -> None:
     """It would replace the key, and be shown to visitors in the address of the consent page."""

@@ -155,6 +155,8 @@ class SyncDriver:
             return _CLOSED
         try:
             return _answer(http.request(**_arguments(attempt, self._timeout_seconds)))
+        except httpx2.InvalidURL as error:
+            raise ValueError("An identifier, an id or a filter is too long.") from error
         except (httpx2.RequestError, RuntimeError) as error:
             return _failure(error)
 
@@ -211,6 +213,8 @@ class AsyncDriver:
             return _CLOSED
         try:
             return _answer(await http.request(**_arguments(attempt, self._timeout_seconds)))
+        except httpx2.InvalidURL as error:
+            raise ValueError("An identifier, an id or a filter is too long.") from error
         except (httpx2.RequestError, RuntimeError) as error:
             return _failure(error)
 
