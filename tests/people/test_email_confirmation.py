@@ -5,10 +5,12 @@ import asyncio
 import pytest
 
 from ousel.accounts.service import AccountService, IdentifierInUse
+from ousel.accounts.store import LOCK_HOLDER
 from ousel.accounts.verification import verify_identifiers
 from ousel.database.port import Database
 from ousel.emails.rules import CONFIRMATION_SECONDS, WRONG_CODES_MAX
 from ousel.emails.service import PendingConfirmations
+from ousel.emails.store import LOCK_CONFIRMATION
 from ousel.kernel.errors import InvalidField
 from ousel.kernel.settings import Settings
 from ousel.ledger.queue import PostingQueue
@@ -33,6 +35,7 @@ from tests.faults.sizes import sized
 from tests.ledger.examples import posting
 from tests.people.mailboxes import EMAIL, People, race
 from tests.people.members import HOME, OFFICE
+from tests.people.recorded_statements import record_statements
 from tests.support.accounts import person, verify
 from tests.support.clock import ManualClock
 from tests.support.mail import code_in
@@ -390,3 +393,20 @@ async def test_an_operator_cannot_vouch_for_an_email_that_another_account_has(
     with pytest.raises(IdentifierInUse):
         await AccountService(people.database, people.clock).confirm_email("@eve")
     assert await people.owner() == ada
+
+
+@pytest.mark.parametrize("by_link", [True, False])
+async def test_a_confirmation_locks_what_a_new_password_locks_in_the_same_order(
+    people: People, monkeypatch: pytest.MonkeyPatch, *, by_link: bool
+) -> None:
+    """Otherwise the two could deadlock, and one of them would begin again after a second."""
+    ada = await people.sign_up("ada")
+    link, code = await people.link(), await people.code()
+    asked = record_statements(monkeypatch, people.database, "write")
+
+    if by_link:
+        await people.emails.confirm_with_link(link, HOME)
+    else:
+        await people.emails.confirm_with_code(ada, code, HOME)
+
+    assert asked.index(LOCK_HOLDER.name) < asked.index(LOCK_CONFIRMATION.name)

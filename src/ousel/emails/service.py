@@ -101,7 +101,7 @@ class PendingConfirmations:
         self, transaction: Transaction, account_id: str, code: str
     ) -> ConfirmationResult:
         """Confirm the account's email by its code, or count a wrong one."""
-        pending = await store.lock_confirmation(transaction, account_id)
+        pending = await _lock_confirmation(transaction, account_id)
         verdict = rules.judge_code(pending, code, self._clock())
         if pending is None or verdict == "ended":
             return NoValidConfirmation()
@@ -116,7 +116,7 @@ class PendingConfirmations:
         if found is None:
             return NoValidConfirmation()
         # Before the row is locked, another transaction may use or replace the link.
-        pending = await store.lock_confirmation(transaction, found.account_id)
+        pending = await _lock_confirmation(transaction, found.account_id)
         if pending is None or pending.link_hash != found.link_hash:
             return NoValidConfirmation()
         return await self._complete(transaction, pending)
@@ -140,6 +140,14 @@ class PendingConfirmations:
     async def delete_expired(self, transaction: Transaction, before: int, limit: int) -> int:
         """Delete up to `limit` pending confirmations that expired before this moment."""
         return await store.delete_expired(transaction, before, limit)
+
+
+async def _lock_confirmation(
+    transaction: Transaction, account_id: str
+) -> PendingConfirmation | None:
+    """Lock the account's holder first, as a new password does, so that there is no deadlock."""
+    await accounts.lock_holder(transaction, account_id)
+    return await store.lock_confirmation(transaction, account_id)
 
 
 async def end_confirmation(transaction: Transaction, account_id: str) -> None:
