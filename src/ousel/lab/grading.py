@@ -156,11 +156,15 @@ def _check_no_new_key(evidence: Evidence) -> Grade:
         if later.key != earlier.key:
             reason = "A request with a new key repeats a request whose outcome was not known."
             return _failed(rule, reason, [earlier, later])
-    if not pairs:
-        return _not_shown(rule, "Nothing was sent again with a key.")
-    return Grade(
-        rule, "passed", "Each request whose outcome was unknown was repeated with its first key."
+    was_looked_up = any(
+        call.key and is_unresolved(call) and any(shows_outcome(each, call) for each in attempts)
+        for attempts in evidence.attempts
+        for call in attempts
+        if call.operation in CREATES
     )
+    if not pairs and not was_looked_up:
+        return _not_shown(rule, "Nothing was sent again with a key, or looked up by it.")
+    return Grade(rule, "passed", "No request whose outcome was unknown was sent with a new key.")
 
 
 def _check_backoff(evidence: Evidence) -> Grade:
