@@ -123,7 +123,7 @@ def read(content: bytes, log: Key) -> Json:
 
 def main(file: str, key: str, *witness_keys: str) -> None:
     """Check a receipt, and print what it proves."""
-    log, witnesses = parse_key(key), [parse_key(each) for each in witness_keys]
+    log, witnesses = parse_key(key), [each for each in map(parse_key, witness_keys) if each[2] == 4]
     receipt = read(Path(file).read_bytes(), log)
     size, root, cosigned = open_checkpoint(receipt["checkpoint"], log, witnesses)
     leaf = json.loads(content := decode(receipt["leaf"]))

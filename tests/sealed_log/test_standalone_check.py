@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from ousel.sealed_log.notes import COSIGNATURE, SigningKey, to_base64
+from ousel.sealed_log.notes import COSIGNATURE, SigningKey, sign_note, to_base64
 from ousel.sealed_log.proof_text import encode_proof_text
 from tests.sealed_log.examples import KEY, log_with, movement, receipt_of
 
@@ -69,6 +70,17 @@ def test_the_script_takes_no_log_for_a_witness(tmp_path: Path) -> None:
     second = SigningKey("pay.example/second", bytes(32))
     done = check(tmp_path, receipt_of(movement(), cosigners=(second,)), KEY, KEY, second)
     assert "witnesses: none" in done.stdout
+
+
+def test_the_script_takes_no_witness_for_the_log(tmp_path: Path) -> None:
+    """Nobody who is trusted as a witness can make a log, even with a key of the log's name."""
+    log, index = log_with(movement())
+    forger = SigningKey(KEY.verifier.name, bytes(32))
+    forged = msgspec.structs.replace(
+        log.inclusion(index), checkpoint=sign_note(log.checkpoint().text, [forger])
+    )
+    done = check(tmp_path, encode_proof_text(forged).encode(), KEY, forger)
+    assert done.stderr == "refused: the log did not sign the checkpoint\n"
 
 
 @pytest.mark.parametrize("form", ["debit", "credit", "shareable", "text"])
