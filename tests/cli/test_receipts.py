@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ousel.sealed_log.notes import Signature
+from ousel.sealed_log.notes import COSIGNATURE, Signature, SigningKey
 from ousel.sealed_log.receipt_check import check_receipt
 from ousel.sealed_log.receipt_sentences import proven_sentences
 from tests.cli.commands import assert_fails, ousel
@@ -64,6 +64,14 @@ def test_the_key_of_a_log_is_no_witness(receipt: Path) -> None:
     keys = (f"--key={KEY.verifier}", f"--witness={KEY.verifier}")
     for command in (("receipt", "check", str(receipt)), ("log", "audit", "http://127.0.0.1:1")):
         assert_fails(ousel(*command, *keys, database=NOWHERE), "the key of a log, not of a witness")
+
+
+def test_the_key_of_a_witness_is_no_log(receipt: Path) -> None:
+    """The message names the mistake, instead of saying that the receipt was changed."""
+    key = SigningKey(KEY.verifier.name, bytes(32), COSIGNATURE).verifier
+    for command in (("receipt", "check", str(receipt)), ("log", "audit", "http://127.0.0.1:1")):
+        done = ousel(*command, f"--key={key}", database=NOWHERE)
+        assert_fails(done, "the key of a witness, not of a log")
 
 
 def test_a_witness_with_a_wrong_clock_is_quoted(receipt: Path) -> None:

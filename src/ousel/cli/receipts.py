@@ -9,7 +9,13 @@ import typer
 from ousel.cli.command_group import command_group
 from ousel.cli.console import JsonOption, fail, print_json, printable
 from ousel.kernel.money import json_from_micros
-from ousel.sealed_log.notes import COSIGNATURE, NoteRefused, VerifierKey, parse_verifier_key
+from ousel.sealed_log.notes import (
+    COSIGNATURE,
+    ED25519,
+    NoteRefused,
+    VerifierKey,
+    parse_verifier_key,
+)
 from ousel.sealed_log.receipt_check import RECEIPT_BYTES_MAX, CheckedReceipt, check_receipt
 from ousel.sealed_log.receipt_sentences import (
     proven_sentences,
@@ -64,20 +70,28 @@ def check(
 
 
 def parse_keys(texts: list[str]) -> list[VerifierKey]:
-    """Return the verifier keys of these options, or end the command."""
-    try:
-        return [parse_verifier_key(text) for text in texts]
-    except NoteRefused as error:
-        fail(str(error))
+    """Return the verifier keys of these logs, or end the command."""
+    found = _parse_keys(texts)
+    for key in found:
+        if key.type != ED25519:
+            fail(f"{key} is the key of a witness, not of a log")
+    return found
 
 
 def parse_witness_keys(texts: list[str] | None) -> list[VerifierKey]:
     """Return the verifier keys of these witnesses, or end the command."""
-    found = parse_keys(texts or [])
+    found = _parse_keys(texts or [])
     for key in found:
         if key.type != COSIGNATURE:
             fail(f"{key} is the key of a log, not of a witness")
     return found
+
+
+def _parse_keys(texts: list[str]) -> list[VerifierKey]:
+    try:
+        return [parse_verifier_key(text) for text in texts]
+    except NoteRefused as error:
+        fail(str(error))
 
 
 def _print_list(heading: str, sentences: list[str]) -> None:
