@@ -198,7 +198,9 @@ async def test_paging_skips_and_repeats_nothing_while_others_write(database: Dat
             await asyncio.gather(*(queue.post(posting(ada.id, "@bob")) for _ in range(3)))
 
     writing = asyncio.create_task(others())
-    walks = [await _walk(database, ada.id, 12) for _ in range(3)]
+    walks = [await _walk(database, ada.id, 12)]
+    while walks[-1][0] == walks[0][0]:  # until the others have written
+        walks.append(await _walk(database, ada.id, 12))
     done.set()
     await writing
 
@@ -207,7 +209,6 @@ async def test_paging_skips_and_repeats_nothing_while_others_write(database: Dat
     starts = [walked[0] for walked in walks]
     assert starts == sorted(starts)
     assert starts[0] >= 51
-    assert starts[-1] > starts[0]
 
 
 async def _walk(database: Database, account_id: str, limit: int) -> list[int]:
