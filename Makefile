@@ -78,6 +78,8 @@ FAULT_TESTS := tests/spec tests/simulation tests/faults tests/cluster tests/cli/
 fuzz: .venv/test ## Try millions of inputs on the parsers, and random bytes as requests
 	OUSEL_FUZZ=full $(BIN)/pytest -n 2 --dist load tests/security/test_fuzz_parsers.py tests/security/test_fuzz_requests.py
 
+# Run nothing beside it. mutmut sends a signal to each process that it has started, also long after its end, when another
+# program may have its id.
 mutants: .venv/mutants ## Change the rules of money and the ledger in small ways; a test must fail for each change
 	rm -rf mutants
 	$(BIN)/mutmut run
