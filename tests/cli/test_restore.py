@@ -290,6 +290,7 @@ def test_a_backup_is_restored_from_a_folder_where_nothing_can_be_written(
 
     restored = ousel("restore", "--json", str(file), database=elsewhere)
 
+    folder.chmod(0o700)  # else an ordinary user could not remove it
     assert restored.json["accounts"] == 1
     assert list(folder.iterdir()) == [file]
 
