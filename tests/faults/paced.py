@@ -52,7 +52,7 @@ class _Pace:
         self.plan = plan
         self.resting: deque[_Connection] = deque()
         self.due: deque[float] = deque()
-        self.total = int(plan.rate * plan.seconds)
+        self.total = max(int(plan.rate * plan.seconds), 1)  # also if the machine is very busy
         self.planned = 0
         self.sent = 0
         self.acknowledged = 0
