@@ -289,5 +289,5 @@ def test_a_server_warns_of_misspelt_settings(database_url: str) -> None:
         log = server.stop()
 
     assert re.findall("OUSEL_[A-Z]+ has no effect: .* OUSEL_[A-Z]+ is", log) == [
-        "OUSEL_WITNESES has no effect: it is not a setting, as OUSEL_WITNESSES is"
+        "OUSEL_WITNESES has no effect: it is no setting, but OUSEL_WITNESSES is"
     ]

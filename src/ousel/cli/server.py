@@ -143,7 +143,7 @@ def _warn_of_misspelt_settings() -> None:
     for variable in sorted(each for each in os.environ if each.startswith(PREFIX)):
         closest = get_close_matches(variable.removeprefix(PREFIX), known, n=1, cutoff=0.8)
         if closest and variable != (setting := known[closest[0]]):
-            _log.warning(f"{variable} has no effect: it is not a setting, as {setting} is")
+            _log.warning(f"{variable} has no effect: it is no setting, but {setting} is")
 
 
 def _serve_in_worker(
