@@ -21,7 +21,7 @@ from ousel.cli.console import (
     show,
 )
 from ousel.cli.log_keys import keys
-from ousel.cli.receipts import KeyOption, parse_keys, parse_witness_keys
+from ousel.cli.receipts import KeyOption, parse_log_keys, parse_witness_keys
 from ousel.kernel.files import read_if_there, write_durably
 from ousel.kernel.settings import PORT_MAX
 from ousel.sealed_log.audit import AuditFailed, Auditor, AuditResult, LogInconsistent
@@ -67,7 +67,7 @@ def witness(
     as_json: JsonOption = False,
 ) -> None:
     """Run a witness: it cosigns each checkpoint that extends what it has cosigned before."""
-    log_keys = parse_keys(log_key)
+    log_keys = parse_log_keys(log_key)
     check_host(host)
     folder.mkdir(parents=True, exist_ok=True)
     with _only_process_in(folder):
@@ -113,7 +113,7 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Check that a log extends what it showed the last time; save the evidence if it does not."""
-    auditor = Auditor(parse_keys(key), state, parse_witness_keys(witness))
+    auditor = Auditor(parse_log_keys(key), state, parse_witness_keys(witness))
     remote = RemoteLog(url)
     with clean_up_on_signal():
         while True:

@@ -55,7 +55,7 @@ def check(
     """Check a receipt without the network, and say what it proves and what it does not."""
     with file.open("rb") as opened:
         content = opened.read(RECEIPT_BYTES_MAX + 1)
-    keys, witness_keys = parse_keys(key), parse_witness_keys(witness)
+    keys, witness_keys = parse_log_keys(key), parse_witness_keys(witness)
     try:
         checked = check_receipt(content, keys, witness_keys)
     except ReceiptRefused as error:
@@ -69,7 +69,7 @@ def check(
     _print_list("Not proven", unproven_sentences(checked))
 
 
-def parse_keys(texts: list[str]) -> list[VerifierKey]:
+def parse_log_keys(texts: list[str]) -> list[VerifierKey]:
     """Return the verifier keys of these logs, or end the command."""
     found = _parse_keys(texts)
     for key in found:
