@@ -45,7 +45,7 @@ whole: .venv/bench
 PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py charge_rules.py)
 WHOLE := kernel.money kernel.ids kernel.account_numbers ledger.rules
 
-# This leaves some tests on PostgreSQL to `make test`: see tests/support/engines.py.
+# This leaves tests on PostgreSQL to `make test`: see tests/support/engines.py.
 quick: .venv/bench
 	OUSEL_TESTS=check $(BIN)/pytest -n $(QUICK_WORKERS) --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE))
 

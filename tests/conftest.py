@@ -15,7 +15,7 @@ from ousel.database.addresses import open_database
 from ousel.database.port import Database
 from tests.faults.sizes import SEED
 from tests.support.clock import ManualClock
-from tests.support.engines import BOTH_ENGINES_IN_CHECK, ENGINES, IS_CHECK, Engine, Engines
+from tests.support.engines import ENGINES, IS_CHECK, Engine, Engines
 from tests.support.figures import Figure
 from tests.support.passwords import hash_quickly
 from tests.support.portal import Portal, open_portal
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tests.support.scheduling import JourneysTogether
 
 # A busy machine is not a defect, so there is no deadline.
-settings.register_profile("ousel", deadline=None, max_examples=15 if IS_CHECK else 50)
+settings.register_profile("ousel", deadline=None, max_examples=10 if IS_CHECK else 50)
 settings.load_profile("ousel")
 DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.connect = 60  # instead of 5 seconds
 gc.disable()  # until all tests are collected: what is imported stays
@@ -81,7 +81,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "Journeys
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run slow tests first, those in the longest files before all, and some on one engine only."""
-    needless = {item for item in items if _is_on_postgres(item) and _needs_one_engine(item)}
+    needless = {item for item in items if _is_on_postgres(item) and _is_left_out_there(item)}
     config.hook.pytest_deselected(items=list(needless))
     items[:] = sorted((item for item in items if item not in needless), key=_position)
     for item in items:
@@ -90,13 +90,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_on_postgres(item: pytest.Item) -> bool:
+    if "postgres_url" in getattr(item, "fixturenames", ()):
+        return True
     chosen = getattr(item, "callspec", None)
     return chosen is not None and chosen.params.get("engine") == "postgresql"
 
 
-def _needs_one_engine(item: pytest.Item) -> bool:
-    is_elsewhere = item.path.parent.name not in BOTH_ENGINES_IN_CHECK
-    return "one_engine" in item.keywords or (IS_CHECK and is_elsewhere)
+def _is_left_out_there(item: pytest.Item) -> bool:
+    return IS_CHECK or "one_engine" in item.keywords
 
 
 def _position(item: pytest.Item) -> tuple[bool, int]:

@@ -24,6 +24,8 @@ from tests.support.accounts import partner, verify
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.server import Server
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 COMMAND = [str(Path(sys.executable).parent / "st"), "--config-file=tests/api/conformance.toml"]
 RUN_SECONDS_MAX = 500
@@ -31,7 +33,6 @@ EXAMPLES = sized(5, 150)  # for each operation, besides those that the fuzzer de
 SUMMARY = r"Selected: (?P<selected>\d+)/\d+\s+Tested: (?P<tested>\d+).*\s(?P<cases>\d+) generated"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES if FULL else ENGINES[-1:])  # PostgreSQL refuses more
 def test_every_operation_answers_as_documented(
     engines: Engines, engine: Engine, tmp_path: Path
@@ -48,7 +49,6 @@ def test_every_operation_answers_as_documented(
     asyncio.run(_proven(url))
 
 
-@pytest.mark.slow
 def test_the_sandbox_answers_as_documented(engines: Engines, tmp_path: Path) -> None:
     """The endpoints that a sandbox alone has, with which the fuzzer moves time and issues money."""
     url = engines.fresh_url("sqlite", tmp_path)

@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / ".build" / "bench"
 CASES = {
@@ -19,7 +21,6 @@ CASES = {
 }
 
 
-@pytest.mark.slow
 def test_a_short_run_measures_what_it_is_asked_for() -> None:
     """Each case is measured, none fails, and the books are proven in the end."""
     older = set(RESULTS.glob("results-*.json"))

@@ -2,10 +2,14 @@
 
 import asyncio
 
+import pytest
+
 from bench.growth import History
 from ousel.database.port import Database
 from ousel.workload.sample_data import create_sample_data
 from tests.support.accounts import verify
+
+pytestmark = pytest.mark.slow
 
 ENTRIES = 500
 

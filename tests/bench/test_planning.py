@@ -108,6 +108,7 @@ def test_without_hot_accounts_the_cpu_is_the_limit() -> None:
     assert rate == pytest.approx(2 / 0.001, rel=0.05)
 
 
+@pytest.mark.slow
 def test_one_account_for_all_makes_one_batch_at_a_time() -> None:
     """More processes do not help: the account is locked until each commit."""
     limit = BATCH_POSTINGS_MAX / TIMES.seconds(BATCH_POSTINGS_MAX)
@@ -119,6 +120,7 @@ def test_one_account_for_all_makes_one_batch_at_a_time() -> None:
     assert rates[0] == max(rates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["recipient_exponent", "sender_exponent"])
 def test_hotter_accounts_never_make_more_transfers(side: str) -> None:
     """The rate falls with the exponent."""

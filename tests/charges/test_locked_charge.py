@@ -29,6 +29,7 @@ def database_url(postgres_url: str) -> str:
     return postgres_url
 
 
+@pytest.mark.slow
 async def test_cancellations_of_one_charge_leave_connections_to_others(
     shop: Shop, database_url: str
 ) -> None:

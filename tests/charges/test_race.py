@@ -24,6 +24,8 @@ from tests.support.engines import Engine, Engines
 from tests.support.server import Server
 from tests.support.shop import AMOUNT, Shop, count_proven_payments, open_shop
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = sized(6, 40)
 CHARGES_PER_ROUND = 25
 ACTIONS = ("pay", "pay", "cancel", "read")
@@ -124,7 +126,6 @@ def agreed_outcome(answers: list[RaceAnswer], status: str) -> str:
     return status
 
 
-@pytest.mark.slow
 async def test_each_charge_has_exactly_one_outcome(
     database: Database, database_url: str, engine: Engine
 ) -> None:

@@ -52,6 +52,7 @@ def test_names_are_printed_as_they_are(operator: Operator) -> None:
         assert operator.run("account", "show", f"@{username}").rows == created
 
 
+@pytest.mark.slow
 def test_a_password_is_read_from_standard_input(operator: Operator) -> None:
     """Only its hash is kept; a short one, or bytes that are no text, open no account."""
     username = unique_name()
@@ -71,6 +72,7 @@ def test_a_password_is_read_from_standard_input(operator: Operator) -> None:
     assert "correct horse" not in good.output
 
 
+@pytest.mark.slow
 def test_money_funded_on_the_command_line_is_there_for_the_next_request(
     operator: Operator,
 ) -> None:
@@ -168,6 +170,7 @@ def test_a_freeze_holds_for_the_next_request(operator: Operator) -> None:
     assert sent.status_code == 201
 
 
+@pytest.mark.slow
 def test_all_accounts_are_listed(operator: Operator) -> None:
     """Each account stands in the list, the system account too, whose balance is what was issued."""
     names = {operator.open_account("1"), operator.open_account("2.5")}

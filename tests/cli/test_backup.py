@@ -114,6 +114,7 @@ def test_of_concurrent_backups_to_one_file_one_succeeds(
     assert ousel("restore", str(file), database=elsewhere).exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["a#b.db", "what?.db", "50%25.db", "a b&mode=memory.db", ":memory:"]
 )

@@ -23,6 +23,8 @@ from tests.support.ports import free_port
 from tests.support.programs import program
 from tests.support.signals import signals_for_children
 
+pytestmark = pytest.mark.slow
+
 START_SECONDS_MAX = 240
 
 
@@ -92,7 +94,6 @@ def browser(demo: Demo) -> Iterator[httpx2.Client]:
         yield client
 
 
-@pytest.mark.slow
 def test_the_printed_curl_sends_a_transfer(demo: Demo) -> None:
     """Copied as it stands, it moves 25.00; copied again, it moves nothing more."""
     program("curl")
@@ -106,7 +107,6 @@ def test_the_printed_curl_sends_a_transfer(demo: Demo) -> None:
     assert b'"status":"completed"' in answers[0].stdout
 
 
-@pytest.mark.slow
 def test_the_demo_is_a_sandbox_with_a_funded_partner(demo: Demo) -> None:
     """Its key is a test key, and its addresses are the ones that were asked for."""
     answer = httpx2.get(f"{demo.origin}/v1/balance", headers=demo.authorized, verify=False)
@@ -123,7 +123,6 @@ def test_the_demo_is_a_sandbox_with_a_funded_partner(demo: Demo) -> None:
     assert f"{demo.origin}/apps" in mail.text  # in the message about the partner's key
 
 
-@pytest.mark.slow
 def test_a_payer_who_turns_back_finds_the_cart_as_it_was(
     demo: Demo, browser: httpx2.Client
 ) -> None:
@@ -141,7 +140,6 @@ def test_a_payer_who_turns_back_finds_the_cart_as_it_was(
     assert "Pay 12.50 OUSD" in browser.get("/").text
 
 
-@pytest.mark.slow
 def test_a_payer_who_has_paid_cannot_turn_back(demo: Demo, browser: httpx2.Client) -> None:
     """The order stays paid and is delivered, and the cart stays empty."""
     checkout_url = _bought(browser)
@@ -161,14 +159,12 @@ def test_a_payer_who_has_paid_cannot_turn_back(demo: Demo, browser: httpx2.Clien
     assert "Your cart is empty." in browser.get("/").text
 
 
-@pytest.mark.slow
 def test_an_order_that_is_not_there_cannot_be_canceled(browser: httpx2.Client) -> None:
     """A made-up address changes nothing and says so."""
     assert browser.get("/orders/order-nothing/canceled").status_code == 404
     assert "Your cart is empty." in browser.get("/").text
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("usual_signals")
 def test_a_demo_that_is_terminated_while_it_starts_stops_its_shop(tmp_path: Path) -> None:
     """Nothing of it is left: before long neither port answers, and its database is gone."""
@@ -189,7 +185,6 @@ def test_a_demo_that_is_terminated_while_it_starts_stops_its_shop(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_killing_a_demo_stops_its_shop(tmp_path: Path) -> None:
     """It can tell its shop nothing any more; neither port answers before long all the same."""
     ports = free_port(), free_port()

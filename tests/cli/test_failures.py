@@ -70,6 +70,7 @@ SETTINGS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.one_engine
 @pytest.mark.parametrize(("command", "says"), REFUSED, ids=repr)
 def test_a_refusal_is_reported_in_one_line(
@@ -311,6 +312,7 @@ def test_a_database_of_another_program_is_left_alone(
         assert sqlite_path(url).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_other_tables_in_a_postgresql_database_do_no_harm(engines: Engines, tmp_path: Path) -> None:
     """Extensions and other tools have tables there too: Ousel keeps its own beside them."""
     url = engines.empty_url("postgresql", tmp_path)

@@ -88,6 +88,7 @@ def test_an_audit_follows_a_log_and_finds_a_rewritten_one(
     assert log.signed_checkpoint() in evidence.read_text()
 
 
+@pytest.mark.slow
 def test_an_audit_that_continues_says_in_one_line_each_why_it_failed(
     served: tuple[str, Path], tmp_path: Path
 ) -> None:

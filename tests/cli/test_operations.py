@@ -123,6 +123,7 @@ def test_verify_names_the_first_thing_wrong(
     assert_fails(ousel("verify", "--json", database=url), "has the balance 6000000")
 
 
+@pytest.mark.slow
 def test_serve_refuses_an_old_schema_on_postgresql(engines: Engines, tmp_path: Path) -> None:
     """It changes nothing there by itself, and names the command that does."""
     url = engines.empty_url("postgresql", tmp_path)

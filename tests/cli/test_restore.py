@@ -124,6 +124,7 @@ async def test_a_restore_ends_sessions_and_if_wanted_keys(
     assert found is None
 
 
+@pytest.mark.slow
 async def test_sessions_end_even_if_the_restored_books_do_not_balance(
     database: Database, database_url: str, elsewhere: str, tmp_path: Path, raw_sql: RawSql
 ) -> None:
@@ -142,6 +143,7 @@ async def test_sessions_end_even_if_the_restored_books_do_not_balance(
     assert sessions == []
 
 
+@pytest.mark.slow
 async def test_sessions_and_tokens_end_in_steps(database: Database) -> None:
     """Millions of them would take longer than a statement may."""
     rows = range(MANY)
@@ -251,6 +253,7 @@ def test_a_restore_that_is_stopped_does_not_go_on(
             os.kill(restoring, signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["sqlite"])
 @pytest.mark.parametrize("extra_bytes", [0, 20_000_000], ids=["one step", "several steps"])
 def test_a_restore_that_is_interrupted_leaves_the_database_empty(

@@ -41,6 +41,7 @@ def watched(
         yield Operator(running), f"http://127.0.0.1:{port}"
 
 
+@pytest.mark.slow
 def test_a_frame_shows_what_happens(watched: tuple[Operator, str]) -> None:
     """Rates and times are those of the interval; the books are those of this moment."""
     operator, admin = watched
@@ -67,6 +68,7 @@ def test_a_frame_shows_what_happens(watched: tuple[Operator, str]) -> None:
     assert frame["ledger"]["balances_sum_millionths"] == 0
 
 
+@pytest.mark.slow
 def test_once_prints_a_frame_for_people(watched: tuple[Operator, str]) -> None:
     """It fits a terminal of 80 columns; where nothing happens, that is what it shows."""
     operator, admin = watched
@@ -123,6 +125,7 @@ def test_a_server_on_this_machine_is_asked_without_a_proxy(
     assert shown.exit_code == 0, shown.errors
 
 
+@pytest.mark.slow
 def test_several_processes_are_seen_as_one(watched: tuple[Operator, str]) -> None:
     """Their counters add up, and the books that they share are told once."""
     operator, admin = watched
@@ -167,6 +170,7 @@ def test_another_answer_than_metrics_is_reported(
     assert_fails(outcome, "does not answer with Prometheus metrics")
 
 
+@pytest.mark.slow
 def test_a_server_without_metrics_is_reported(watched: tuple[Operator, str]) -> None:
     """The public port, say."""
     operator, _ = watched
@@ -231,6 +235,7 @@ def test_a_process_without_figures_does_not_change_those_of_the_others() -> None
     assert seen.mail_waiting == 7
 
 
+@pytest.mark.slow
 def test_a_restarted_server_shows_no_negative_rates() -> None:
     """Its counters begin at zero again, so the rate is zero and never negative."""
     nothing: Labels = frozenset()

@@ -256,6 +256,7 @@ async def test_a_batch_is_halved_if_callers_leave_while_it_is_written(database: 
     assert [each for each in answers if isinstance(each, int)] == [0, 1, 2, 4, 5, 6]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["postgresql"])  # on SQLite, there is one writer at a time
 async def test_a_locked_row_refuses_only_the_item_that_needs_it(
     database: Database, database_url: str

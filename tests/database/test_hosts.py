@@ -81,6 +81,7 @@ def test_several_hosts_mean_the_one_that_takes_writes(url: str, primary: str) ->
     assert primary_url(url) == primary
 
 
+@pytest.mark.slow
 async def test_a_host_that_is_dead_or_stuck_delays_nobody(
     proxy: PostgresProxy, silent_host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

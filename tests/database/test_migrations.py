@@ -110,6 +110,7 @@ def _index(index: Any) -> tuple[str, tuple[str, ...], bool, str]:
     )
 
 
+@pytest.mark.slow
 async def test_both_engines_get_the_same_schema(both_empty_urls: tuple[str, str]) -> None:
     """After migration, both have the same tables, columns, keys, indexes and checks."""
     schemas = []
@@ -124,6 +125,7 @@ async def test_both_engines_get_the_same_schema(both_empty_urls: tuple[str, str]
         assert found == on_postgres[table], table
 
 
+@pytest.mark.slow
 async def test_columns_are_texts_and_64_bit_integers(both_empty_urls: tuple[str, str]) -> None:
     """Money and times are BIGINT, everything else is TEXT, since both engines have these."""
     for url in both_empty_urls:
@@ -175,6 +177,7 @@ async def test_the_schema_version_can_be_read(empty_url: str) -> None:
     await database.close()
 
 
+@pytest.mark.slow
 async def test_migrating_twice_is_harmless(empty_url: str) -> None:
     """A second migration changes neither schema nor data."""
     await migrate(empty_url)
@@ -236,6 +239,7 @@ async def test_a_database_that_cannot_be_reached_is_unavailable(url: str) -> Non
         await migrate(url)
 
 
+@pytest.mark.slow
 async def test_a_missing_database_is_unavailable(both_empty_urls: tuple[str, str]) -> None:
     """If the server has no such database, one clear line names it."""
     url = both_empty_urls[1].replace("/ousel_", "/missing_")
@@ -264,6 +268,7 @@ async def test_a_new_ledger_has_only_the_system_account(database: Database) -> N
     ]
 
 
+@pytest.mark.slow
 async def test_a_migration_behind_a_backup_blocks_nobody(
     both_empty_urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

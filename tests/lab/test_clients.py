@@ -44,6 +44,7 @@ async def run(lab: Lab, client: GoodClient, rehearsal: str) -> Any:
     return await lab.finish(started)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rehearsal", [*SENDING, "paid-in-last-second", "charge-expires", "page-shifts", "forged-return"]
 )
@@ -57,6 +58,7 @@ async def test_a_good_client_gets_full_marks(lab: Lab, rehearsal: str) -> None:
     assert (record["status"], record["result"], failed_rules(record)) == ("ended", "passed", set())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "rehearsal", "broken"),
     [
@@ -122,6 +124,7 @@ async def test_a_revoked_key_is_refused_and_another_key_works(lab: Lab) -> None:
     assert (await lab.http.get("/me")).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "broken"),
     [

@@ -119,6 +119,7 @@ def test_any_calls_get_a_verdict_on_every_rule(
     assert all(what_happened(each) and next_step(each) for each in calls)
 
 
+@pytest.mark.slow
 @given(any_calls())
 def test_only_the_end_can_turn_a_missing_call_into_a_fault(calls: list[RecordedCall]) -> None:
     """What was broken while the rehearsal ran stays broken when it has ended."""

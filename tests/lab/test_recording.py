@@ -129,6 +129,7 @@ async def test_a_running_rehearsal_is_kept_however_many_others_start(
     assert (record["status"], len(record["calls"])) == ("ended", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [b"", b"[]", b"nonsense", b'"\xff"', b"[" * 60_000, b'{"amount": ' + b"[" * 30_000, b"{" * 90],

@@ -14,17 +14,12 @@ from ousel.ledger.rules import Account, Movement, Posting
 from tests.ledger.examples import posting
 from tests.support.accounts import balance, person, verify
 from tests.support.controlled_database import ControlledDatabase
-from tests.support.engines import Engine
 from tests.support.raw_sql import RawSql
 from tests.support.waiting import assert_none_ends, until_blocked
 
+pytestmark = pytest.mark.parametrize("engine", ["postgresql"])  # SQLite has no row locks
+
 LOCK = "SELECT id FROM accounts WHERE id = ? FOR UPDATE"
-
-
-@pytest.fixture
-def engine() -> Engine:
-    """Only PostgreSQL: SQLite has no row locks."""
-    return "postgresql"
 
 
 @pytest.fixture

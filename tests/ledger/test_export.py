@@ -230,6 +230,7 @@ async def test_a_truncated_file_is_found(
     assert await error_in_export(path) == "the export breaks off after line 0"
 
 
+@pytest.mark.slow
 @pytest.mark.one_engine
 async def test_missing_repeated_or_moved_lines_are_found(
     database: Database, people: People, tmp_path: Path, form: Format
@@ -250,6 +251,7 @@ async def test_missing_repeated_or_moved_lines_are_found(
         await error_in_export(path)
 
 
+@pytest.mark.slow
 @pytest.mark.one_engine
 async def test_any_changed_byte_is_found(
     database: Database, people: People, tmp_path: Path, form: Format
@@ -438,6 +440,7 @@ class _LongLedger:
             ]
 
 
+@pytest.mark.slow
 async def test_memory_does_not_grow_with_the_journal(form: Format) -> None:
     """Neither the entries nor what is written of them is kept."""
     written = 0

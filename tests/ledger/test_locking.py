@@ -12,14 +12,9 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Movement, Posting, Replay, decide
 from tests.ledger.examples import posting
 from tests.support.accounts import balance, person, verify
-from tests.support.engines import Engine
 from tests.support.waiting import assert_none_ends
 
-
-@pytest.fixture
-def engine() -> Engine:
-    """Only PostgreSQL: SQLite has one writer at a time."""
-    return "postgresql"
+pytestmark = pytest.mark.parametrize("engine", ["postgresql"])  # SQLite has one writer at a time
 
 
 async def post_while_locked(

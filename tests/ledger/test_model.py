@@ -41,6 +41,8 @@ from tests.support.clock import ManualClock
 from tests.support.controlled_database import ControlledDatabase
 from tests.support.postgres_proxy import Cut
 
+pytestmark = pytest.mark.slow
+
 STEPS = 25
 SYSTEM = "the system account, which has no identifier"
 EXAMPLES = {"sqlite": sized(30, 60), "postgresql": sized(15, 30), "citus": 5}
@@ -251,7 +253,6 @@ class LedgerMachine(RuleBasedStateMachine):
         ]
 
 
-@pytest.mark.slow
 def test_the_ledger_agrees_with_its_model(database_url: str, engine: str) -> None:
     """Transfers, redemptions, retries, conflicts, freezes and lost commits, in any order."""
 

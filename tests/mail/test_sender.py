@@ -175,6 +175,7 @@ async def test_a_server_that_refuses_everything_is_not_flooded(
     assert len(mail_server.offered) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mood", ["busy", "refuse", "refuse recipient", "drop"])
 async def test_a_server_that_does_not_accept_gets_the_message_again(
     database: Database,

@@ -167,6 +167,7 @@ async def test_every_fault_alone_and_in_pairs(
     assert granted.headers["location"].startswith(f"{REDIRECT_URI}&code=ac_")
 
 
+@pytest.mark.slow
 async def test_no_redirect_uri_but_the_registered_one(
     database: Database, server: Server, visitor: Visitor
 ) -> None:

@@ -104,6 +104,7 @@ async def begin_again(portal: Portal, visitor: Visitor, page: str) -> httpx2.Res
     return await sign_in(portal, visitor, _link(code_page.text, "Begin again"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way",
     [
@@ -156,6 +157,7 @@ async def test_every_link_to_sign_up_keeps_the_request(
         assert form_with(html, button).fields["next"] == connect_path(consent, state="a&b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [sign_in, sign_up])
 async def test_state_survives_byte_for_byte(portal: Portal, consent: Consent, way: Way) -> None:
     """However the state is spelt, its bytes come back, through sign-in or sign-up and the form."""

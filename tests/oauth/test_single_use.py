@@ -27,6 +27,7 @@ async def at_once(clients: list[httpx2.AsyncClient], consent: Consent, code: str
     return [answer.json()["access_token"] for answer in answers if answer.status_code == 200]
 
 
+@pytest.mark.slow
 async def test_fifty_exchanges_at_once(database: Database, server: Server) -> None:
     """One code, 50 exchanges at once: one token, 49 times invalid_grant, and the token is dead."""
     consent = await Consent.of_new_people(database)

@@ -127,6 +127,7 @@ NOT_TOGETHER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_form", [True, False])
 async def test_every_error_alone_and_in_pairs(
     database: Database, client: httpx2.Client, *, as_form: bool

@@ -23,6 +23,7 @@ REFUSED = "ousel_refusals_total"
 STARTED = "process_start_time_seconds"
 
 
+@pytest.mark.slow
 def test_the_admin_port_serves_only_probes_and_metrics(observed: ObservedServer) -> None:
     """Nothing of the interface, the portal or the docs answers there, and nothing can be sent."""
     assert observed.get_admin("/healthz").json() == {"status": "ok"}
@@ -95,6 +96,7 @@ def test_a_port_in_use_is_reported_at_startup(tmp_path: Path) -> None:
     assert outcome.errors.endswith("choose another with --admin-port\n")
 
 
+@pytest.mark.slow
 def test_every_process_needs_a_port(engines: Engines, tmp_path: Path) -> None:
     """More processes than remaining ports is an error at the start."""
     url = engines.fresh_url("postgresql", tmp_path)
@@ -104,6 +106,7 @@ def test_every_process_needs_a_port(engines: Engines, tmp_path: Path) -> None:
     assert_fails(outcome, "choose a lower admin port")
 
 
+@pytest.mark.slow
 def test_the_port_of_the_service_is_not_its_admin_port(engines: Engines, tmp_path: Path) -> None:
     """The admin port of no process may be the port of the service."""
     url = engines.fresh_url("postgresql", tmp_path)

@@ -56,6 +56,7 @@ def unknown_metrics(query: str, scraped: Scraped) -> set[str]:
     return _selected(query) - scraped.names - MADE_BY_PROMETHEUS
 
 
+@pytest.mark.slow
 async def test_every_query_of_the_dashboard_asks_for_what_is_there(busy: Scraped) -> None:
     """Each is valid PromQL, and each metric in it is in a real scrape."""
     queries = dashboard_queries()

@@ -36,6 +36,7 @@ STRANGERS = (
 )
 
 
+@pytest.mark.slow
 async def test_missing_malformed_unknown_and_revoked_keys_answer_alike(
     world: World, subtests: pytest.Subtests
 ) -> None:

@@ -145,6 +145,7 @@ async def test_the_addresses_of_one_ipv6_customer_are_counted_together(ada: Memb
     await ada.sign_in.sign_in("ada", PASSWORD, EventSource("2001:db8:0:1::1", ""))
 
 
+@pytest.mark.slow
 @pytest.mark.one_engine
 async def test_sign_ups_from_one_address_are_limited(ada: Member, clock: ManualClock) -> None:
     """Names that are taken count as well, which keeps them from being found out by the thousand."""
@@ -165,6 +166,7 @@ async def test_sign_ups_from_one_address_are_limited(ada: Member, clock: ManualC
         await ada.sign_in.sign_up(taken, PASSWORD, HOME)
 
 
+@pytest.mark.slow
 async def test_two_hundred_failures_block_an_account(ada: Member) -> None:
     """Guesses at one account from many addresses are limited too."""
     addresses = [EventSource(f"198.51.100.{number}", "") for number in range(20)]
@@ -174,6 +176,7 @@ async def test_two_hundred_failures_block_an_account(ada: Member) -> None:
         await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
 
 
+@pytest.mark.slow
 @pytest.mark.one_engine
 async def test_strangers_do_not_lock_out_a_browser_that_signed_in_before(ada: Member) -> None:
     """Guesses from everywhere block new browsers; the holder's own browser goes on."""

@@ -1,6 +1,7 @@
 """Who owns an email, as a model: whatever happens in whatever order, money follows its owner."""
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Movement, Refused
 from tests.ledger.examples import posting
 from tests.support.accounts import person, unique_name, verify
+
+pytestmark = pytest.mark.slow
 
 PEOPLE = 3
 EMAILS = 3

@@ -192,6 +192,7 @@ async def test_an_account_gets_so_many_notices_of_money_a_day(
     assert ada.account_id
 
 
+@pytest.mark.slow
 @pytest.mark.one_engine
 @pytest.mark.parametrize("kind", get_args(NoticeKind))
 async def test_notices_are_limited_by_kind(

@@ -109,6 +109,7 @@ async def test_no_event_keeps_a_name_that_nobody_has(
     assert await raw_sql.run("SELECT account_id FROM audit_events") == []
 
 
+@pytest.mark.slow
 async def test_ten_links_a_day_are_sent_for_an_account(
     ada: Member, recovery: Recovery, clock: ManualClock
 ) -> None:
@@ -132,6 +133,7 @@ async def test_ten_links_a_day_are_sent_for_an_account(
     assert len(await recovery.mail()) == RESET_LIMIT.attempts_max + 2
 
 
+@pytest.mark.slow
 @pytest.mark.one_engine
 async def test_one_address_can_ask_for_so_many_links(ada: Member, recovery: Recovery) -> None:
     """Whether the accounts exist or not; another address is not affected."""

@@ -113,6 +113,7 @@ async def test_no_cell_of_the_download_is_a_formula(portal: Portal, friends: Vis
     assert not [cell for row in rows for cell in row.values() if cell.startswith(dangerous)]
 
 
+@pytest.mark.slow
 @pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("note", "inert"),

@@ -2,10 +2,13 @@
 
 import re
 
+import pytest
+
 from tests.support.portal import Portal
 from tests.support.visitor import Visitor
 
 
+@pytest.mark.slow
 async def test_every_document_of_the_contents_opens(portal: Portal) -> None:
     """Each has a title of its own and one heading of the first order; each link leads on.
 

@@ -41,6 +41,7 @@ async def send(person: Visitor, form: Form, field: str, value: str) -> httpx2.Re
     return await person.send(form, form.fields | {field: value})
 
 
+@pytest.mark.slow
 async def test_no_text_in_any_field_breaks_a_page(sandbox: Portal) -> None:
     """Whatever is typed, the answer is a page that says what is wrong, or goes on."""
     person = await sandbox.person("ada")
@@ -63,6 +64,7 @@ async def test_no_text_in_any_field_breaks_a_page(sandbox: Portal) -> None:
     assert tried > 100
 
 
+@pytest.mark.slow
 async def test_no_text_breaks_the_sign_in_pages(portal: Portal) -> None:
     """The same holds for strangers: at sign-up, at sign-in, and where the code is asked for."""
     filled = {"username": "ada", "email": "a@b.example", "password": PASSWORD}

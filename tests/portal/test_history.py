@@ -117,6 +117,7 @@ async def recover(portal: Portal, ada: Visitor) -> None:
     assert done.headers["location"] == "/login?done=password"
 
 
+@pytest.mark.slow
 async def test_everything_is_recorded_with_address_and_device(mailing: Portal) -> None:
     """Each kind of event there is happens, and its record says from where and by what."""
     portal = mailing

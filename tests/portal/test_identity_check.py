@@ -111,6 +111,7 @@ ACTIONS: tuple[tuple[Action, str, Check], ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "purpose", "is_done"), ACTIONS, ids=["issue", "rotate", "password", "email"]
 )

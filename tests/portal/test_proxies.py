@@ -8,6 +8,8 @@ import pytest
 from tests.support.engines import Engines
 from tests.support.portal import open_portal
 
+pytestmark = pytest.mark.slow
+
 PROXIES = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
 
 

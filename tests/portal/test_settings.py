@@ -122,6 +122,7 @@ async def test_an_authenticator_app_shows_the_host_of_the_server(ada: Visitor) -
     assert "the app shows for Ousel (ousel.test)" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ended_by", ["a new password", "its owner", "itself", "nobody"])
 async def test_a_second_factor_that_another_session_has_seen_is_replaced(
     portal: Portal, ada: Visitor, ended_by: str

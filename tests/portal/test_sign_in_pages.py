@@ -81,6 +81,7 @@ async def test_a_form_sent_after_the_session_ended_comes_back_to_its_page(
         assert (asked.status_code, asked.headers["location"]) == (303, f"/login?next={target}")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ada")
 async def test_the_return_path_never_leaves_the_site(portal: Portal) -> None:
     """Whatever stands in `next`, in the address or in the form, signing in stays here."""

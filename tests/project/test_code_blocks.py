@@ -16,6 +16,8 @@ from tests.support.engines import Engines
 from tests.support.server import Server
 from tests.support.visitor import Visitor
 
+pytestmark = pytest.mark.slow
+
 TEXTS = {"go", "html", "sql", "text", "ts", "yaml"}  # shown, but not run
 # Blocks, or whole documents, that cannot run here: why, and what tests the same instead.
 CANNOT_RUN = {
@@ -127,7 +129,6 @@ def test_a_block_of_an_unknown_language_would_be_seen(tmp_path: Path) -> None:
     assert [block.language for block in found] == ["bash", ""]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_blocks_of_a_document_work(document: str, reader: Reader, tmp_path: Path) -> None:
     """Each command and each program succeeds. An error answer counts as a failure."""
@@ -136,7 +137,6 @@ def test_the_blocks_of_a_document_work(document: str, reader: Reader, tmp_path: 
     assert reader.failures(blocks, tmp_path) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_block_that_is_broken_would_be_seen(fault: str, reader: Reader, tmp_path: Path) -> None:
     """If one block of a document works and another does not, the second one is named."""
@@ -150,7 +150,6 @@ def test_a_block_that_is_broken_would_be_seen(fault: str, reader: Reader, tmp_pa
     assert [failure.partition(":")[0] for failure in failures] == ["page.md-2"]
 
 
-@pytest.mark.slow
 def test_the_first_steps_of_the_portal_work(
     running: Server, reader: Reader, tmp_path: Path
 ) -> None:

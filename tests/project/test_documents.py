@@ -132,6 +132,7 @@ def test_every_command_takes_a_database_and_prints_json() -> None:
     assert commands_without("--json") == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", documents())
 def test_a_document_names_only_what_exists(document: str) -> None:
     """Commands, endpoints, error codes with their status, modules, classes and functions."""
@@ -171,6 +172,7 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert broken_links(ROOT) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_document_with_a_fault_would_not_pass(fault: str) -> None:
     """The check passes the document, and fails it once the mistake is in it."""
@@ -195,6 +197,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_wrong_record_would_be_found(copy: Path) -> None:
     """A record without a date, and one with a number that is not the next, are named."""
     decisions = copy / "docs" / "decisions"
@@ -205,6 +208,7 @@ def test_a_wrong_record_would_be_found(copy: Path) -> None:
     assert wrong_records(decisions) == {first.name, moved.name}
 
 
+@pytest.mark.slow
 def test_a_broken_link_would_be_found(copy: Path) -> None:
     """Links to pages, folders or headings that do not exist are named, and no others."""
     document = copy / "docs" / "tutorial" / "first-transfer.md"

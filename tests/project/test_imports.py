@@ -26,6 +26,7 @@ PUBLIC_USES = (
 )
 
 
+@pytest.mark.slow
 def test_no_module_uses_a_private_part_of_a_dependency() -> None:
     """A private module or name may change with any release, so none is imported or accessed."""
     modules = [path for folder in SOURCES for path in folder.rglob("*.py")]

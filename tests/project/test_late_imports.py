@@ -5,13 +5,14 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 LATE_PACKAGES = (
     *("cbor2", "markdown_it", "opentelemetry", "prometheus_client"),
     *("pydantic", "segno", "webauthn"),
 )
 
 
-@pytest.mark.slow
 def test_neither_the_service_nor_a_command_imports_them_at_the_start() -> None:
     """Passkeys, traces, metrics, documents and QR codes cost nothing until one is asked for."""
     program = (

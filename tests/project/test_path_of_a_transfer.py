@@ -18,6 +18,8 @@ from ousel.http.connection import Connection, OwnServerState
 from ousel.kernel.settings import Settings
 from tests.support import accounts
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "ousel"
 HOPS_MAX = 12

@@ -34,6 +34,7 @@ def test_dependencies_are_bounded_on_both_sides() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lock", sorted(LOCKS.glob("*.txt")), ids=lambda lock: lock.stem)
 def test_pins_lie_within_the_bounds(lock: Path) -> None:
     """No lock file pins a version that a declared dependency excludes; one that did is reported."""
@@ -44,6 +45,7 @@ def test_pins_lie_within_the_bounds(lock: Path) -> None:
     assert _outside(pinned | {"typer": "0.1.0"}) == ["typer"]
 
 
+@pytest.mark.slow
 def test_extras_are_pinned_too() -> None:
     """If a pinned package needs another one with an extra, the lock file names the extra.
 

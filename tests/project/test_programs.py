@@ -62,6 +62,7 @@ def test_root_tries_once_to_install_the_rest(
     assert len(asked) == 2 + len(programs.INSTALLED_BY_ROOT) + len(programs.OTHER_NAMES)
 
 
+@pytest.mark.slow
 def test_another_process_installs_beside_the_first_tests(
     failing_apt: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ def test_pages_stand_outside_the_interfaces_path(ousel: Ousel) -> None:
     assert not [page.path for page in pages if page.path.startswith(ousel.settings.base_path + "/")]
 
 
+@pytest.mark.slow
 def test_the_document_is_valid_openapi(ousel: Ousel) -> None:
     """As the OpenAPI 3.1 schema judges it, with every reference resolved."""
     schema = schemathesis.openapi.from_dict(ousel.openapi)
@@ -147,6 +148,7 @@ def test_a_header_that_an_answer_always_has_is_documented(ousel: Ousel) -> None:
         assert f"{name} 429 Retry-After" in documented
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_document_with_a_fault_would_not_pass(ousel: Ousel, fault: str) -> None:
     """What is planted in a copy of the document is found, where it is and nowhere else."""

@@ -12,6 +12,8 @@ import pytest
 from tests.support import run_guard
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 # What tests start: a PostgreSQL server, a server, and a program in a session of its own.
@@ -33,7 +35,6 @@ with Server(str(folder / "ousel.db")):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_killed_run_leaves_nothing_behind(number: signal.Signals) -> None:

@@ -49,6 +49,7 @@ def sandbox(server: Server) -> SandboxOperator:
     return SandboxOperator(server)
 
 
+@pytest.mark.slow
 def test_a_key_rotated_by_a_command_has_its_overlap(sandbox: SandboxOperator) -> None:
     """The old key goes on for 24 hours of the sandbox's time, wherever that clock stands."""
     now = sandbox.advance_clock(TWO_DAYS_SECONDS)
@@ -97,6 +98,7 @@ def test_the_setting_makes_an_unused_database_a_sandbox(unserved_url: str) -> No
     assert_fails(served, "serve it with --sandbox")
 
 
+@pytest.mark.slow
 def test_the_setting_does_not_change_a_live_database(unserved_url: str) -> None:
     """It stays no sandbox, and commands refuse to write mail there that is never sent."""
     asyncio.run(_claimed(unserved_url, "live"))

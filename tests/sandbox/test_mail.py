@@ -12,6 +12,8 @@ from tests.support.server import Server
 from tests.support.shop import open_shop
 from tests.support.visitor import Visitor
 
+pytestmark = pytest.mark.slow
+
 
 async def test_a_partner_reads_the_mail_and_the_email_finds_the_account_once_it_is_confirmed(
     server: Server, database: Database
@@ -44,7 +46,6 @@ async def test_a_partner_reads_the_mail_and_the_email_finds_the_account_once_it_
         assert (await client.post("/transfers", json=transfer)).status_code == 201
 
 
-@pytest.mark.slow
 async def test_the_list_can_be_paged(server: Server, database: Database) -> None:
     """Nothing is skipped or repeated; parameters that are not valid are refused."""
     shop = await open_shop(database, system_clock, kind="test")

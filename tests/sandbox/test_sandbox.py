@@ -225,6 +225,7 @@ async def test_the_sandbox_describes_its_endpoints(client: httpx2.AsyncClient) -
     assert set(PATHS) <= set(paths)
 
 
+@pytest.mark.slow
 async def test_a_live_server_has_no_sandbox_endpoints() -> None:
     """On a live server the paths are not there, whatever the key, nor in its description."""
     live = Ousel(Settings(database_url="never-opened.db"))

@@ -50,6 +50,7 @@ def auditor(tmp_path: Path) -> Auditor:
     return Auditor([KEY.verifier], tmp_path / "state", [WITNESS.verifier])
 
 
+@pytest.mark.slow
 @settings(max_examples=20)  # each example flushes files to the disk
 @given(sizes=st.lists(st.integers(0, 600), min_size=1, max_size=4).map(sorted))
 def test_a_log_that_grows_is_consistent(

@@ -76,6 +76,7 @@ async def test_tiles_are_cached_forever_and_the_checkpoint_is_not(
     assert answers["checkpoint"].headers["content-type"] == "text/plain; charset=utf-8"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [

@@ -98,6 +98,7 @@ class EndlessAnswers(StreamRequestHandler):
                 self.wfile.write(more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ENDLESS)
 def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     """Otherwise a server could keep an auditor waiting for years, one byte at a time."""

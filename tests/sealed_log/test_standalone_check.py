@@ -39,6 +39,7 @@ def test_the_script_is_short_and_needs_no_ousel() -> None:
     assert imported - set(sys.stdlib_module_names) == {"cryptography"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("is_shareable", "before", "after", "reason"),
     [
@@ -83,6 +84,7 @@ def test_the_script_takes_no_witness_for_the_log(tmp_path: Path) -> None:
     assert done.stderr == "refused: the log did not sign the checkpoint\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["debit", "credit", "shareable", "text"])
 def test_the_script_accepts_a_receipt_in_each_form(tmp_path: Path, form: str) -> None:
     moved = movement()
@@ -105,6 +107,7 @@ def test_the_script_accepts_a_receipt_to_which_an_editor_added_line_ends(tmp_pat
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "entry_changes"),
     [({"note": "Dinner"}, {}), ({"balance_after": 1}, {}), ({}, {"salt": "00" * 16})],

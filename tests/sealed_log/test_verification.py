@@ -160,6 +160,7 @@ async def forge_checkpoint(books: Books, raw_sql: RawSql) -> None:
 Attack = Callable[[Books, RawSql], Awaitable[None]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attack", "found"),
     [

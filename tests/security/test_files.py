@@ -10,6 +10,8 @@ import pytest
 from tests.cli.commands import ousel_process
 from tests.support.engines import Engine, Engines
 
+pytestmark = pytest.mark.slow
+
 OWNER_READS_AND_WRITES = 0o600
 
 
@@ -21,7 +23,6 @@ def _usual_umask() -> Iterator[None]:
     os.umask(before)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("postgres_tools", "_usual_umask")
 def test_what_commands_write_is_for_their_user_alone(
     engine: Engine, engines: Engines, tmp_path: Path

@@ -11,6 +11,8 @@ from tests.spec.posting import PostingModel
 from tests.spec.properties import Properties
 from tests.spec.world import Design, Intent, Scenario, initial_world
 
+pytestmark = pytest.mark.slow
+
 RecordProperty = Callable[[str, object], None]
 
 # The same key on two processes at once, and another key for the same money: one key is refused.
@@ -59,7 +61,6 @@ def describe(subject: str, found: Exploration) -> str:
     return f"{subject}: {found.violation}{steps}"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_nothing_goes_wrong_in_any_order(name: str, record_property: RecordProperty) -> None:
     """Sum zero, no overdraft, one movement per key, answers only after the commit, no deadlock."""

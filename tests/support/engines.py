@@ -19,15 +19,17 @@ from tests.support.postgres_server import start_postgres
 from tests.support.run_locks import first_in_run, mark_done
 
 Engine = Literal["sqlite", "postgresql", "citus"]
-# `make citus` runs the tests on Citus instead, which takes several times as long.
-ENGINES: tuple[Engine, ...] = (
-    ("citus",) if os.environ.get("OUSEL_ENGINE") == "citus" else ("sqlite", "postgresql")
-)
-# `make check` runs the tests in these folders on both engines, and all others on SQLite alone: what
-# the others test seldom depends on the engine. `make test` runs all tests on both engines, except
-# for those marked `one_engine`.
-BOTH_ENGINES_IN_CHECK = ("database",)
 IS_CHECK = os.environ.get("OUSEL_TESTS") == "check"
+
+
+def _chosen_engines() -> tuple[Engine, ...]:
+    if os.environ.get("OUSEL_ENGINE") == "citus":
+        return ("citus",)  # in `make citus`: it takes several times as long
+    # `make check` starts no server of PostgreSQL: what it tests seldom depends on the engine.
+    return ("sqlite",) if IS_CHECK else ("sqlite", "postgresql")
+
+
+ENGINES = _chosen_engines()
 
 # Creating a PostgreSQL database takes longer than most tests, so databases are emptied and reused.
 # A new connection would first read the whole catalogue, so one is kept for each database.
@@ -195,6 +197,9 @@ class Engines:
 
     def _url(self, database: str) -> str:
         if self._postgres is None:
+            assert not IS_CHECK, (
+                "a test that needs PostgreSQL is not for `make check`: mark it slow"
+            )
             self._postgres = start_postgres(self._folder / "postgresql", cleanup_mode="stop")
         return str(self._postgres.get_uri(database))
 

@@ -1,9 +1,12 @@
 """The forms of a page, read as a browser reads them."""
 
+import re
 from html.parser import HTMLParser
 
 import msgspec
 from typing_extensions import override
+
+_FORM = re.compile("<form.*?</form>", re.DOTALL)
 
 
 class Form(msgspec.Struct):
@@ -72,7 +75,8 @@ class _Reader(HTMLParser):
 def forms_of(html: str) -> list[Form]:
     """Return the forms of a page, in the order of the page."""
     reader = _Reader()
-    reader.feed(html)
+    for form in _FORM.findall(html):  # the rest of a page, much longer, holds nothing to fill in
+        reader.feed(form)
     return reader.forms
 
 

@@ -103,6 +103,7 @@ def balance_server() -> Iterator[BalanceServer]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_a_process_does_not_use_the_connections_of_its_parent(
     balance_server: BalanceServer, client_kind: ClientKind
 ) -> None:
@@ -116,6 +117,7 @@ def test_a_process_does_not_use_the_connections_of_its_parent(
     assert len(set(balance_server.connections)) == 2
 
 
+@pytest.mark.slow
 def test_a_transfer_in_a_second_event_loop_is_made_once(live: SeededServer) -> None:
     """The connection belongs to the first loop, but the bytes are sent before it is noticed."""
     program = [sys.executable, "-c", TWO_LOOPS_PROGRAM, live.key, live.base_url]

@@ -135,6 +135,7 @@ async def test_a_stored_intent_survives_its_process(live: SeededServer) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.one_engine
 async def test_a_request_that_timed_out_is_sent_again(live: SeededServer) -> None:
     """After a timeout, the client sends the request again with the same key. Money moves once."""

@@ -81,6 +81,7 @@ def _an_open_intent_is_finished(readme: dict[str, Any]) -> None:
     assert refusal == "account_not_found"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "body"),
     [

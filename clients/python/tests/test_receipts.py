@@ -50,6 +50,7 @@ def test_a_receipt_to_show_others_proves_the_transfer_alone() -> None:
     assert (proof.balance_after, proof.sequence) == (None, None)
 
 
+@pytest.mark.slow
 def test_a_receipt_changed_in_any_byte_is_refused() -> None:
     content = receipt_of(movement(), cosigners=(WITNESS,))
     for at, byte in enumerate(content):

@@ -62,6 +62,7 @@ def test_the_examples_run_unchanged(sandbox: SeededServer) -> None:
             found["user"].me()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operation", "name"), [("createTransfer", "transfer"), ("createCharge", "charge")]
 )

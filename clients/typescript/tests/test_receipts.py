@@ -59,6 +59,7 @@ def _sign(body: bytes) -> bytes:
     return body[:-1] + b',"signature":"' + signature + b'"}'
 
 
+@pytest.mark.slow
 def test_a_receipt_proves_the_same_in_both_languages() -> None:
     """Both sides of a transfer, a receipt to show others, and a note that is hard to encode."""
     tricky = 'ä🐦 "\\ \u2028 \x7f\t</script> 12.50'
@@ -100,6 +101,7 @@ def test_a_receipt_changed_in_any_byte_is_refused() -> None:
     assert {each["refused"] for each in outcomes} == {"ReceiptRefused"}
 
 
+@pytest.mark.slow
 def test_what_the_operator_signs_must_still_be_proven() -> None:
     """A receipt of another transfer, of another entry, or without sense; and a malformed key."""
     entry_changes: list[dict[str, Any]] = [{"sequence": 2}, {"salt": "00" * 16}, {"salt": "0"}]

@@ -3,10 +3,13 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from clients.typescript.tests import refusals
 from tests.support.node import NODE
 
 
+@pytest.mark.slow
 def test_the_client_alone() -> None:
     """The tests that need no server pass: amounts, retries, waiting, answers, connecting."""
     tests = sorted((Path(__file__).parent / "unit").glob("*.test.mjs"))
@@ -20,6 +23,7 @@ def test_the_client_alone() -> None:
     assert f"pass {count}\n" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_time_limit_survives_the_garbage_collector() -> None:
     """If the limit were collected while a request runs, the request could hang."""
     options = ("--expose-gc", "--always-turbofan")
