@@ -6,25 +6,36 @@ left behind and removes the folder.
 
 import atexit
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from tests.support import run_guard
 
 END_SECONDS_MAX = 30.0
+MEMORY_FREE_MIN = 8 << 30
 ENDS_WITH_PYTEST = "multiprocessing.resource_tracker"
 LENGTH_MAX = 40  # the address of a Unix socket in this folder must not exceed 107 bytes
 
 
 class RunFolder:
-    """A new temporary folder, which every process that is started later uses."""
+    """A new temporary folder, which every process that is started later uses.
+
+    A second one lies in memory, if there is enough: what never reaches a disk is removed at once.
+    """
 
     def __init__(self) -> None:
         self._path = Path(tempfile.mkdtemp(prefix="ousel-tests-", dir=_parent()))
         self._path.chmod(0o755)  # if root runs the tests, PostgreSQL runs as another user
+        with suppress(FileNotFoundError):
+            if shutil.disk_usage(run_guard.MEMORY).free >= MEMORY_FREE_MIN:
+                in_memory = run_guard.in_memory(self._path)
+                in_memory.mkdir()
+                in_memory.chmod(0o755)
         self._guard = subprocess.Popen(
             [sys.executable, "-I", "-S", run_guard.__file__, str(self._path)],
             stdin=subprocess.PIPE,
