@@ -16,7 +16,6 @@ from ousel.database.schema import distribute, migrate
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID
 from tests.support.citus_cluster import CitusCluster
 from tests.support.postgres_server import start_postgres
-from tests.support.run_guard import in_memory
 from tests.support.run_locks import first_in_run, mark_done
 
 Engine = Literal["sqlite", "postgresql", "citus"]
@@ -201,9 +200,7 @@ class Engines:
             assert not IS_CHECK, (
                 "a test that needs PostgreSQL is not for `make check`: mark it slow"
             )
-            memory = in_memory(self._folder)
-            parent = memory if memory.is_dir() else self._folder
-            self._postgres = start_postgres(parent / "postgresql", cleanup_mode="stop")
+            self._postgres = start_postgres(self._folder / "postgresql", cleanup_mode="stop")
         return str(self._postgres.get_uri(database))
 
 

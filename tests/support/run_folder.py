@@ -6,36 +6,27 @@ left behind and removes the folder.
 
 import atexit
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from tests.support import run_guard
 
 END_SECONDS_MAX = 30.0
+MEMORY = "/dev/shm"
 MEMORY_FREE_MIN = 8 << 30
 ENDS_WITH_PYTEST = "multiprocessing.resource_tracker"
 LENGTH_MAX = 40  # the address of a Unix socket in this folder must not exceed 107 bytes
 
 
 class RunFolder:
-    """A new temporary folder, which every process that is started later uses.
-
-    A second one lies in memory, if there is enough: what never reaches a disk is removed at once.
-    """
+    """A new temporary folder, which every process that is started later uses."""
 
     def __init__(self) -> None:
         self._path = Path(tempfile.mkdtemp(prefix="ousel-tests-", dir=_parent()))
         self._path.chmod(0o755)  # if root runs the tests, PostgreSQL runs as another user
-        with suppress(FileNotFoundError):
-            if shutil.disk_usage(run_guard.MEMORY).free >= MEMORY_FREE_MIN:
-                in_memory = run_guard.in_memory(self._path)
-                in_memory.mkdir()
-                in_memory.chmod(0o755)
         self._guard = subprocess.Popen(
             [sys.executable, "-I", "-S", run_guard.__file__, str(self._path)],
             stdin=subprocess.PIPE,
@@ -58,6 +49,17 @@ class RunFolder:
 
 
 def _parent() -> str:
-    """Return the usual temporary folder, or /tmp if PostgreSQL cannot create its socket there."""
+    """Return a folder in memory, TMPDIR, or /tmp if PostgreSQL cannot create its socket there."""
+    if "TMPDIR" not in os.environ and _has_room_for_programs(MEMORY):
+        return MEMORY  # what never reaches a disk is written and removed at once
     usual = tempfile.gettempdir()
     return "/tmp" if len(usual) > LENGTH_MAX or " " in usual else usual
+
+
+def _has_room_for_programs(folder: str) -> bool:
+    """Return whether this folder has much room, and programs in it may be run."""
+    if not os.access(folder, os.W_OK):
+        return False
+    system = os.statvfs(folder)
+    has_room = system.f_bavail * system.f_frsize >= MEMORY_FREE_MIN
+    return has_room and not system.f_flag & os.ST_NOEXEC

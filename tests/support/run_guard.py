@@ -1,4 +1,4 @@
-"""Cleans up after a run of the tests: processes, mounts and the run's folders.
+"""Cleans up after a run of the tests: processes, mounts and the run's folder.
 
 The guard starts with the run and waits until its standard input is closed. The system closes this
 input as soon as pytest has ended, even if pytest was killed. The guard finds the processes of the
@@ -13,11 +13,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
 ATTEMPTS_MAX = 100
-MEMORY = Path("/dev/shm")
 
 
 def main(folder: Path) -> None:
@@ -35,13 +33,7 @@ def main(folder: Path) -> None:
         time.sleep(0.1)
     for mount in _mounts(folder):
         subprocess.run(["umount", "--lazy", mount], check=False)
-    for kept in (folder, in_memory(folder)):
-        shutil.rmtree(kept, ignore_errors=True)
-
-
-def in_memory(folder: Path) -> Path:
-    """Return the path of the run's second folder, which exists where there is much memory."""
-    return MEMORY / folder.name
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def processes(folder: Path) -> Iterator[int]:
@@ -56,8 +48,7 @@ def processes(folder: Path) -> Iterator[int]:
 
 
 def _postgres_servers(folder: Path) -> Iterator[int]:
-    # Unlike rglob, walk ignores folders that vanish.
-    for parent, _, files in chain(os.walk(folder), os.walk(in_memory(folder))):
+    for parent, _, files in os.walk(folder):  # unlike rglob, it ignores folders that vanish
         if "postmaster.pid" not in files:
             continue
         with contextlib.suppress(OSError, ValueError, IndexError):
