@@ -72,6 +72,6 @@ def _row(name: str, rate: float, p50_seconds: float, p99_seconds: float) -> dict
     return {
         "what": name,
         "per_second": round(rate),
-        "p50_ms": round(p50_seconds * _MILLIS, 2),
-        "p99_ms": round(p99_seconds * _MILLIS, 2),
+        "p50_ms": round(p50_seconds * _MILLIS, 3),
+        "p99_ms": round(p99_seconds * _MILLIS, 3),
     }
