@@ -195,6 +195,20 @@ def test_a_person_who_is_not_recognized_stays_out(visit: Visit) -> None:
     visit.expect_signed_in()
 
 
+def test_the_focus_stays_on_the_button(visit: Visit) -> None:
+    """Whoever uses only keys presses Enter again after a passkey was not used."""
+    visit.add_passkey()
+    visit.sign_out()
+    visit.authenticator.recognize(owner=False)
+    button = visit.page.get_by_role("button", name=WITH_PASSKEY)
+    button.press("Enter")
+    visit.expect_refused("The passkey was not used.")
+    expect(button).to_be_focused()
+    visit.authenticator.recognize(owner=True)
+    visit.page.keyboard.press("Enter")
+    visit.expect_signed_in()
+
+
 def test_without_scripts_the_page_says_what_is_missing(browser_world: SampleWorld) -> None:
     """The button is hidden, and everything else works."""
     visit = Visit(browser_world, java_script_enabled=False)

@@ -67,6 +67,7 @@ async function useForm(form) {
     alert.hidden = false;
   }
   button.disabled = false;
+  if (document.activeElement === document.body) button.focus(); // browsers take the focus from a disabled button
 }
 
 // Until this code has run, the page says that passkeys do not work.
