@@ -206,7 +206,8 @@ def _url(environment: Mapping[str, str], name: str, default: str) -> str:
     url = (environment.get(name) or default).rstrip("/")
     if not _is_plain_address(url):
         raise SettingError(
-            f"{name} must be an http or https address without credentials, query or fragment."
+            f"{name} must be an http or https address in ASCII, such as https://xn--bcher-kva.example,"
+            " without credentials, query or fragment."
         )
     return _as_browsers_write(urlsplit(url))
 
@@ -245,7 +246,8 @@ def _is_plain_address(url: str) -> bool:
         reachable = bool(parts.hostname) and parts.port != 0
     except ValueError:  # an invalid port or bracket
         return False
-    return reachable and parts.scheme in {"http", "https"} and not set(url) & set("?# @{}")
+    is_plain = url.isascii() and not set(url) & set("?# @{}")
+    return reachable and parts.scheme in {"http", "https"} and is_plain
 
 
 def _rate_limit(text: str) -> RateLimit | None:
