@@ -235,3 +235,23 @@ def test_at_another_address_the_button_leads_to_the_right_one(visit: Visit) -> N
     visit.press_passkey()
     page.wait_for_url(named)
     expect(page.get_by_role("button", name=WITH_PASSKEY)).to_be_visible()
+
+
+def test_at_another_address_a_form_that_was_sent_leads_to_the_right_one(
+    browser_world: SampleWorld,
+) -> None:
+    """The address of a form cannot be opened as a page, so the button leads to the first page."""
+    visit, numbered = Visit(browser_world), browser_world.server.origin
+    page = visit.page
+    page.context.add_cookies(browser_world.sign_in(visit.username, numbered))
+    visit.add_passkey("Laptop")
+    page.goto(f"{numbered}/settings/passkeys")
+    page.get_by_role("link", name="Change Laptop").click()
+    browser_world.forget_identity_checks()
+    page.get_by_role("button", name="Remove passkey").click()
+    expect(page.get_by_role("heading", name="Confirm that it is you")).to_be_visible()
+
+    visit.press_passkey("Use a passkey")
+
+    page.wait_for_url(f"{visit.origin}/**")
+    visit.expect_signed_in()

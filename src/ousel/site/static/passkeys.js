@@ -78,7 +78,7 @@ for (const form of document.querySelectorAll("form[data-passkey]")) {
   elsewhere.hidden = !isElsewhere;
   const link = elsewhere.querySelector("a");
   link.textContent = form.dataset.origin;
-  link.href = form.dataset.origin + location.pathname + location.search;
+  link.href = form.dataset.origin + link.dataset.path;
   document.querySelector("[data-passkeys=unsupported]").hidden = isElsewhere || !form.hidden;
   form.addEventListener("submit", (event) => {
     event.preventDefault();
