@@ -147,7 +147,7 @@ async def test_a_real_deadlock_is_resolved(postgres: PostgresDatabase, postgres_
             postgres.write(lambda transaction: work(transaction, "b", "a")),
         )
 
-    assert len(attempts) == 3
+    assert len(attempts) >= 3  # whoever begins again may overtake the other, which meets it again
     assert {"a before b", "b before a"} <= set(await committed_rows(postgres))
 
 
