@@ -206,8 +206,8 @@ def _url(environment: Mapping[str, str], name: str, default: str) -> str:
     url = (environment.get(name) or default).rstrip("/")
     if not _is_plain_address(url):
         raise SettingError(
-            f"{name} must be an http or https address in ASCII, such as https://xn--bcher-kva.example,"
-            " without credentials, query or fragment."
+            f"{name} must be an http or https address without credentials, query or fragment."
+            " It must be in ASCII: write other letters of a host as browsers do, with xn--."
         )
     return _as_browsers_write(urlsplit(url))
 
