@@ -7,22 +7,28 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 
+from ousel.sealed_log.keys import LogKey, write_key
 from ousel.sealed_log.merkle import consistency_proof
 from ousel.sealed_log.notes import COSIGNATURE, VerifierKey, open_note
 from ousel.sealed_log.remote import RemoteUnreachable, request
 from ousel.sealed_log.witness_client import WitnessAddress, WitnessClient, WitnessRefused
+from tests.faults.load import Load, assert_settled_exactly_once
 from tests.faults.sizes import sized
 from tests.sealed_log.examples import KEY, ORIGIN, LogInMemory
 from tests.support import go
 from tests.support.ports import free_port
-from tests.support.waiting import wait_until
+from tests.support.seeded import SeededDatabase
+from tests.support.server import Server
+from tests.support.waiting import until_async, wait_until
 
 MODULE = "filippo.io/torchwood"
 NAME = "witness.example.com/lite"
+CHECKPOINTS_COSIGNED = sized(3, 1_000)  # of a busy server
 
 pytestmark = [pytest.mark.slow, pytest.mark.one_engine]
 
@@ -93,7 +99,7 @@ def test_litewitness_cosigns_every_checkpoint(litewitness: WitnessAddress) -> No
         return consistency_proof(old_size, size, log.hash_of)
 
     async def offer_all() -> None:
-        for number in range(sized(100, 1_000)):
+        for number in range(100):
             log.append([f"{number} {leaf}".encode() for leaf in range(1 + number * 7 % 40)])
             note = log.signed_checkpoint()
             line = await client.cosign(note, make_proof)
@@ -107,3 +113,33 @@ def test_litewitness_cosigns_every_checkpoint(litewitness: WitnessAddress) -> No
     log = LogInMemory([b"another", *log.leaves[1:], b"more"])
     with pytest.raises(WitnessRefused, match="status 422"):
         asyncio.run(client.cosign(log.signed_checkpoint(), make_proof))
+
+
+async def test_litewitness_cosigns_the_checkpoints_of_a_busy_server(
+    litewitness: WitnessAddress, seeded: SeededDatabase, tmp_path: Path
+) -> None:
+    """It refuses none of them while money moves all the time."""
+    key_file = tmp_path / "log-key"
+    write_key(key_file, LogKey(KEY))
+    environment = {
+        "OUSEL_PORTAL_URL": f"https://{ORIGIN.removesuffix('/log')}",
+        "OUSEL_LOG_KEY_FILE": str(key_file),
+        "OUSEL_WITNESSES": f"{litewitness.key} {litewitness.url}",
+    }
+    cosigned: set[str] = set()
+    with Server(seeded.url, **environment) as server:
+        load = Load(seeded, server.port, between_seconds=0.05)
+        async with server.client() as client, load.running():
+
+            async def has_another_cosigned() -> bool:
+                before = len(cosigned)
+                answer = await client.get(f"{server.origin}/log/checkpoint")
+                if answer.status_code == HTTPStatus.OK:
+                    opened = open_note(answer.text, [KEY.verifier, litewitness.key])
+                    cosigned.update([opened.text] if len(opened.signatures) == 2 else [])
+                return len(cosigned) > before
+
+            while len(cosigned) < CHECKPOINTS_COSIGNED:
+                await until_async(has_another_cosigned)
+        assert "does not cosign" not in server.stop()
+    await assert_settled_exactly_once(load)
