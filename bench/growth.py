@@ -1,13 +1,15 @@
 """Growth: measurements on ledgers that grow from a few thousand entries to many millions.
 
-The history is written directly into the tables, account by account, with complete hash chains,
-so `ousel verify` accepts it.
+The history is written directly into the tables, account by account, with complete hash chains, and
+then sealed. So `ousel verify` accepts it.
 """
 
 import asyncio
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -18,17 +20,22 @@ import msgspec
 from bench.postgres import Postgres
 from bench.processes import peak_megabytes
 from ousel.database.addresses import is_postgres, open_database, sqlite_path
+from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock
 from ousel.ledger import journal
-from ousel.ledger.rules import Account, Entry, entry_hash
-from ousel.sealed_log.keys import new_key, write_key
+from ousel.ledger.rules import Account, Entry, Movement, entry_hash
+from ousel.sealed_log import store
+from ousel.sealed_log.keys import LogKey, new_key, origin_at, write_key
+from ousel.sealed_log.prepared_leaves import leaf_rows
+from ousel.sealed_log.sealer import append_leaf_rows
 from ousel.workload import plans, sample_data
 from ousel.workload.processes import Server, ousel_server, run_load_process
 
 PARTNERS: Final = 100
 RECIPIENTS: Final = 100_000
 SIZES: Final = (10_000, 1_000_000, 10_000_000, 30_000_000, 100_000_000)
-ENTRIES_AT_ONCE_MAX: Final = 5_000_000  # in one transaction
+ENTRIES_AT_ONCE_MAX: Final = 1_000_000  # in one transaction, and in memory
+MOVEMENTS_SEALED_AT_ONCE: Final = 10_000
 CONNECTIONS: Final = 64
 ROUNDS: Final = 3
 PORTAL_URL: Final = "http://127.0.0.1:8000"  # names the sealed log, whatever the server's port
@@ -53,6 +60,8 @@ class SizeResult(msgspec.Struct, frozen=True):
     verified: float
     verify_megabytes: float = 0.0  # the most memory that verification used
     disk_bytes: int = 0
+    added: int = 0  # movements since a checkpoint
+    since_seconds: float = 0.0  # how long `ousel verify --since` took for them
 
 
 class GrowthReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,14 +85,15 @@ def measure_growth(
         ("sqlite", f"sqlite:///{file}"),
         ("postgresql", postgres.fresh_database("growth")),
     ):
-        log_key = folder / f"growth-{engine}.log-key"
-        write_key(log_key, new_key("ousel/log"))
+        log_key, checkpoint = folder / f"growth-{engine}.log-key", folder / "growth.checkpoint"
+        key = new_key(origin_at(PORTAL_URL))
+        write_key(log_key, key)
         settings = {"OUSEL_LOG_KEY_FILE": str(log_key), "OUSEL_PORTAL_URL": PORTAL_URL}
         data = sample_data.create_sample_data(url, PARTNERS, RECIPIENTS)
-        history = History(url)
+        history = History(url, key)
         for entries in sizes:
             asyncio.run(history.grow(entries))
-            result = _measure(engine, url, data, seconds, settings)
+            result = _measure(engine, url, data, seconds, settings, checkpoint)
             used = file.stat().st_size if engine == "sqlite" else postgres.size("growth")
             yield msgspec.structs.replace(result, disk_bytes=used)
 
@@ -94,14 +104,18 @@ def _measure(
     data: sample_data.SampleData,
     seconds: float,
     settings: Mapping[str, str],
+    checkpoint: Path,  # the file for a checkpoint
 ) -> SizeResult:
     with ousel_server(url, workers=1, **settings) as server:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/log/checkpoint") as answer:
+            checkpoint.write_bytes(answer.read())
         rounds = [_rates(server, data, seconds) for _ in range(ROUNDS)]
     transfers, balances, pages = map(median, zip(*rounds, strict=True))
     with ThreadPoolExecutor(1) as pool:
-        verifying = pool.submit(sample_data.verify_ledger, url)
+        verifying = pool.submit(sample_data.verify_ledger, url, **settings)
         verify_megabytes = peak_megabytes("verify", until=verifying.done)
     verification = verifying.result()
+    since = sample_data.verify_since(url, checkpoint, **settings)
     entries = 2 * verification.transfers
     return SizeResult(
         engine=engine,
@@ -111,6 +125,8 @@ def _measure(
         pages=pages,
         verified=entries / verification.seconds,
         verify_megabytes=verify_megabytes,
+        added=since.leaves_added,
+        since_seconds=since.seconds,
     )
 
 
@@ -128,9 +144,10 @@ def _rates(server: Server, data: sample_data.SampleData, seconds: float) -> list
 class History:
     """Past transfers of a database, in which every partner pays the recipients in turn."""
 
-    def __init__(self, url: str) -> None:
-        """Write to this database."""
+    def __init__(self, url: str, log_key: LogKey) -> None:
+        """Write to this database, and sign its log with this key."""
         self._url = url
+        self._log_key = log_key
         self._rounds = 0  # written so far; in each round, every partner pays one recipient
 
     async def grow(self, entries: int) -> None:
@@ -145,13 +162,18 @@ class History:
         partners = [each for each in accounts if each.username.startswith("partner")]
         recipients = [each for each in accounts if each.username.startswith("person")]
         rounds = max(missing // (2 * len(partners)), 0)
-        turns = range(self._rounds, self._rounds + rounds)
+        paid = [
+            recipients[turn % len(recipients)]
+            for turn in range(self._rounds, self._rounds + rounds)
+        ]
+        transfers = _Transfers(partners, paid, self._rounds * len(partners))
         self._rounds += rounds
-        rows = self._entries(partners, recipients, turns)
+        changed = [*partners, *{each.id: each for each in paid}.values()]
         if is_postgres(self._url):
-            await _write_postgres(self._url, rows, partners + recipients)
+            await _write_postgres(self._url, transfers.rows(), changed)
         else:
-            _write_sqlite(self._url, rows, partners + recipients)
+            _write_sqlite(self._url, transfers.rows(), changed)
+        await self._seal(transfers.movements())
 
     async def _accounts(self) -> list[Account]:
         async with open_database(self._url) as database:
@@ -159,44 +181,73 @@ class History:
                 lambda transaction: journal.accounts_after(transaction, "", 10**9)
             )
 
-    @staticmethod
-    def _entries(
-        partners: list[Account], recipients: list[Account], turns: range
-    ) -> Iterator[tuple[Any, ...]]:
-        """Yield the entries account by account; in a turn, all partners pay the same recipient."""
-        now = system_clock()
-        for index, partner in enumerate(partners):
-            for turn in turns:
-                other = recipients[turn % len(recipients)]
-                yield _entry(partner, other, -1, turn * len(partners) + index, now)
-        for place, recipient in enumerate(recipients):
-            first = turns.start + (place - turns.start) % len(recipients)
-            for turn in range(first, turns.stop, len(recipients)):
-                for index, partner in enumerate(partners):
-                    yield _entry(recipient, partner, 1, turn * len(partners) + index, now)
+    async def _seal(self, movements: Sequence[Movement]) -> None:
+        async with open_database(self._url) as database:
+            await database.write(store.create_head)
+            for start in range(0, len(movements), MOVEMENTS_SEALED_AT_ONCE):
+                some = movements[start : start + MOVEMENTS_SEALED_AT_ONCE]
+                await database.write(partial(self._seal_some, some))
+
+    async def _seal_some(self, movements: Sequence[Movement], transaction: Transaction) -> None:
+        head = await store.lock_head(transaction, waits=True)
+        assert head is not None
+        await append_leaf_rows(transaction, head, leaf_rows(movements), self._log_key)
 
 
-def _entry(account: Account, other: Account, amount: int, number: int, now: int) -> tuple[Any, ...]:
-    account.balance += amount
-    account.sequence += 1
-    account.updated_at = now
-    entry = Entry(
-        account.id,
-        account.sequence,
-        f"tr_{number:026d}",
-        "transfer",
-        amount,
-        account.balance,
-        other.id,
-        None,
-        None,
-        f"history-{number:012d}" if amount < 0 else None,
-        now,
-        "",
-    )
-    account.head_hash = entry_hash(account.head_hash, entry)
-    row: tuple[Any, ...] = msgspec.structs.astuple(entry)
-    return (*row[:-1], account.head_hash)
+class _Transfers:
+    """Transfers by which every partner pays these recipients, one after the other."""
+
+    def __init__(self, partners: list[Account], paid: list[Account], first_number: int) -> None:
+        self._partners = partners
+        self._paid = paid
+        self._first_number = first_number
+        self._begun = system_clock()
+        self._debits: list[Entry] = []  # partner by partner
+        self._credits: list[Entry] = []
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of the entries: those of each partner, then what each was paid."""
+        for place, partner in enumerate(self._partners):
+            for turn, other in enumerate(self._paid):
+                self._debits.append(self._append(partner, other, -1, turn, place))
+                yield msgspec.structs.astuple(self._debits[-1])
+        for turn, recipient in enumerate(self._paid):
+            for place, partner in enumerate(self._partners):
+                self._credits.append(self._append(recipient, partner, 1, turn, place))
+                yield msgspec.structs.astuple(self._credits[-1])
+
+    def movements(self) -> list[Movement]:
+        """Return the transfers whose rows were yielded, in the order of their dates."""
+        turns, width = len(self._paid), len(self._partners)
+        return [
+            Movement(self._debits[index % width * turns + index // width], credit)
+            for index, credit in enumerate(self._credits)
+        ]
+
+    def _append(
+        self, account: Account, other: Account, amount: int, turn: int, place: int
+    ) -> Entry:
+        """Return the account's next entry."""
+        number = self._first_number + turn * len(self._partners) + place
+        account.balance += amount
+        account.sequence += 1
+        account.updated_at = self._begun + turn
+        entry = Entry(
+            account.id,
+            account.sequence,
+            f"tr_{number:026d}",
+            "transfer",
+            amount,
+            account.balance,
+            other.id,
+            None,
+            None,
+            f"history-{number:012d}" if amount < 0 else None,
+            account.updated_at,
+            "",
+        )
+        account.head_hash = entry_hash(account.head_hash, entry)
+        return msgspec.structs.replace(entry, hash=account.head_hash)
 
 
 def _write_sqlite(url: str, rows: Iterable[tuple[Any, ...]], accounts: list[Account]) -> None:

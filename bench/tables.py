@@ -33,6 +33,8 @@ GROWTH_HEADINGS: Final = (
     "list pages per second",
     "entries verified per second",
     "memory of verify, MB",
+    "movements since a checkpoint",
+    "seconds to verify these",
     "disk MB per million entries",
 )
 PAGE_HEADINGS: Final = ("page", "PostgreSQL ms", "SQLite ms", "page KB", "assets KB")
@@ -132,6 +134,8 @@ def growth_rows(sizes: list[SizeResult]) -> Iterator[tuple[str, ...]]:
             size.engine,
             *(f"{value:,.0f}" for value in values),
             _number_text(size.verify_megabytes),
+            f"{size.added:,}" if size.added else "",
+            f"{size.since_seconds:.2f}" if size.added else "",
             _number_text(disk),
         )
 

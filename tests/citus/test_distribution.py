@@ -7,6 +7,7 @@ import pytest
 
 from bench.growth import History
 from ousel.database.citus import DISTRIBUTION_COLUMNS, REFERENCE_TABLES, SINGLE_SHARD_TABLES
+from ousel.sealed_log.keys import new_key
 from ousel.workload.sample_data import create_sample_data
 from tests.cli.commands import ousel_process
 from tests.faults.sizes import sized
@@ -40,7 +41,7 @@ async def test_any_server_of_the_cluster_can_be_asked(
 async def test_existing_books_are_distributed_in_place(plain_url: str, figure: Figure) -> None:
     """What was written before is found, replayed and canceled; the ledger verifies as before."""
     await asyncio.to_thread(create_sample_data, plain_url, partners=10, recipients=100)
-    await History(plain_url).grow(OLDER_ENTRIES)
+    await History(plain_url, new_key("tests.example/log")).grow(OLDER_ENTRIES)
     before = await seed_database(plain_url)
     with Server(plain_url) as server:
         async with server.client(before.key) as client:

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -40,21 +41,38 @@ class Verification(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class Addition(msgspec.Struct, frozen=True):
+    """The result of `ousel verify --since`."""
+
+    leaves_added: int
+    seconds: float
+
+
 def create_sample_data(database_url: str, partners: int, recipients: int) -> SampleData:
     """Migrate an empty database, open these numbers of accounts, and fund the partners."""
     asyncio.run(migrate(database_url))
     return asyncio.run(_create(database_url, partners, recipients))
 
 
-def verify_ledger(database_url: str) -> Verification:
+def verify_ledger(database_url: str, **settings: str) -> Verification:
     """Return the result of `ousel verify`, or raise if it fails."""
-    finished = subprocess.run(
-        [sys.executable, "-m", "ousel", "verify", "--json"],
-        env=environment_without_settings() | {"OUSEL_DATABASE_URL": database_url},
+    return msgspec.json.decode(_verify(database_url, settings), type=Verification)
+
+
+def verify_since(database_url: str, checkpoint: Path, **settings: str) -> Addition:
+    """Return the result of `ousel verify --since` with this checkpoint, or raise if it fails."""
+    printed = _verify(database_url, settings, "--since", str(checkpoint))
+    return msgspec.json.decode(printed, type=Addition)
+
+
+def _verify(database_url: str, settings: dict[str, str], *options: str) -> bytes:
+    finished = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", "ousel", "verify", "--json", *options],
+        env=environment_without_settings() | {"OUSEL_DATABASE_URL": database_url} | settings,
         capture_output=True,
         check=True,
     )
-    return msgspec.json.decode(finished.stdout, type=Verification)
+    return finished.stdout
 
 
 async def _create(url: str, partners_wanted: int, recipients_wanted: int) -> SampleData:
