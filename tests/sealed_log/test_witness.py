@@ -1,6 +1,7 @@
 """A witness cosigns checkpoints that extend the last one that it cosigned, and nothing else."""
 
 import hashlib
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,12 @@ from ousel.sealed_log.witness_rules import (
     answer_request,
     parse_request,
 )
-from ousel.sealed_log.witness_server import StateUnusable, Witness, serve_witness
+from ousel.sealed_log.witness_server import (
+    STATE_FORMAT,
+    StateUnusable,
+    Witness,
+    serve_witness,
+)
 from tests.sealed_log.examples import KEY, ORIGIN, LogInMemory
 
 WITNESS = SigningKey("witness.example.com/w1", bytes(32), COSIGNATURE)
@@ -181,7 +187,9 @@ def test_nothing_is_cosigned_unless_the_state_can_be_written(
 def test_a_damaged_state_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
     """Otherwise the witness would cosign a log that starts again."""
     state = tmp_path / "state.json"
-    for content in (b"", b"{}", b'{"format":"other","checkpoints":{}}'):
-        state.write_bytes(content)
+    checkpoints = {"other.example/log": LOG.signed_checkpoint()}
+    under_another_name = json.dumps({"format": STATE_FORMAT, "checkpoints": checkpoints})
+    for content in ("", "{}", '{"format":"other","checkpoints":{}}', under_another_name):
+        state.write_text(content)
         with pytest.raises(StateUnusable):
             Witness(WITNESS, KNOWN, state, lambda: 1)

@@ -152,10 +152,9 @@ def _decode_state(content: bytes, path: Path) -> dict[str, str]:
     """Return the checkpoint of each log. A damaged file is an error, not an empty state."""
     try:
         state = msgspec.json.decode(content, type=_State)
-        for note in state.checkpoints.values():
-            unverified_checkpoint(note)
+        origins = [unverified_checkpoint(note).origin for note in state.checkpoints.values()]
     except (msgspec.DecodeError, NoteRefused):
-        state = None
-    if state is None or state.format != STATE_FORMAT:
+        state, origins = None, []
+    if state is None or state.format != STATE_FORMAT or origins != list(state.checkpoints):
         raise StateUnusable(f"{path} is not the state of a witness")
     return state.checkpoints
