@@ -37,6 +37,7 @@ def test_a_username_is_3_to_30_letters_digits_and_underscores(text: str) -> None
         "@@ada",
         "ada\x00",
         "\u017f" * 3,
+        "\u212aelvin",
     ],
 )
 def test_an_invalid_username_is_refused(text: str) -> None:

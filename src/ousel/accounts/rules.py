@@ -15,7 +15,8 @@ DISPLAY_NAME_CHARACTERS_MAX: Final = 100
 EMAIL_CHARACTERS_MAX: Final = 254
 RESERVED_USERNAMES: Final = frozenset({"admin", "help", "ousel", "root", "security", "support"})
 
-_USERNAME: Final = re.compile(r"[a-z0-9_]{3,30}", re.ASCII)
+# Matched before the text is made lower case, which makes the Kelvin sign (U+212A) the letter k.
+_USERNAME: Final = re.compile(r"[A-Za-z0-9_]{3,30}", re.ASCII)
 _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f.]+(\.[^@\s\x00-\x1f\x7f.]+)+")
 
 
@@ -39,14 +40,14 @@ class LockedHolder(msgspec.Struct, frozen=True):
 def normalize_identifier(identifier: str, *, param: str) -> str:
     """Return the identifier as it is stored, or raise AccountNotFound if it is malformed."""
     if identifier.startswith("@"):
-        username = identifier[1:].lower()
+        username = identifier[1:]
         if _USERNAME.fullmatch(username):
-            return f"@{username}"
+            return f"@{username.lower()}"
     elif "@" in identifier:
         email = identifier.lower()
         if len(email) <= EMAIL_CHARACTERS_MAX and _EMAIL.fullmatch(email):
             return email
-    elif account_numbers.looks_like_account_number(identifier.upper()):
+    elif identifier.isascii() and account_numbers.looks_like_account_number(identifier.upper()):
         number = identifier.upper()
         if not account_numbers.check_digits_match(number):
             raise AccountNotFound(
@@ -62,11 +63,12 @@ def normalize_identifier(identifier: str, *, param: str) -> str:
 
 def parse_username(text: str) -> str:
     """Return the username in lower case, or raise InvalidField."""
-    username = text.lower().removeprefix("@")
-    if not _USERNAME.fullmatch(username):
+    given = text.removeprefix("@")
+    if not _USERNAME.fullmatch(given):
         raise InvalidField(
             "The username must be 3 to 30 characters of a-z, 0-9 and _.", param="username"
         )
+    username = given.lower()
     if username in RESERVED_USERNAMES:
         raise InvalidField("This username is reserved.", param="username")
     return username
