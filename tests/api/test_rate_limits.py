@@ -128,6 +128,21 @@ async def test_too_many_requests_are_refused_with_what_a_client_needs(
 
 
 @pytest.mark.one_engine
+async def test_requests_from_a_refused_origin_count_too(
+    limited: httpx2.AsyncClient, keys: list[dict[str, str]]
+) -> None:
+    """So a page elsewhere cannot ask without limit, and uses up the limit of its key."""
+    headers = keys[0] | {"Origin": "https://elsewhere.example"}
+    refused = [await limited.get("/balance", headers=headers) for _ in range(5)]
+    limited_too = await limited.get("/balance", headers=headers)
+
+    for answer in refused:
+        assert_problem(answer, 403, "origin_not_allowed")
+    assert [_left(answer) for answer in refused] == [4, 3, 2, 1, 0]
+    assert_problem(limited_too, 429, "rate_limited")
+
+
+@pytest.mark.one_engine
 async def test_keys_of_two_accounts_with_one_handle_do_not_share_a_limit(
     limited: httpx2.AsyncClient, database: Database, raw_sql: RawSql
 ) -> None:

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from ousel.api.callers import Partner, PartnerKeys, User, UserTokens
 from ousel.api.origins import OriginPolicy
 from ousel.api.rate_limits import RateLimiter
-from ousel.api.refusals import InsufficientScope, InvalidToken, Unauthorized
+from ousel.api.refusals import InsufficientScope, InvalidToken, OriginNotAllowed, Unauthorized
 from ousel.api.route import Route
 from ousel.http.messages import Answer, Headers, RawHeader
 from ousel.kernel.errors import Refusal
@@ -60,19 +60,17 @@ class ApiAuthenticator:
         self, caller: Partner | User, origin: bytes, extra_headers: list[RawHeader]
     ) -> None:
         """Refuse an origin that the caller's app has not registered; add the CORS headers."""
-        extra_headers.extend(await self._origins.check_origin(caller, origin))
+        try:
+            extra_headers.extend(await self._origins.check_origin(caller, origin))
+        except OriginNotAllowed:
+            self._enforce_rate(caller, extra_headers)
+            raise
 
     def enforce_limits(
         self, caller: Partner | User, route: Route, extra_headers: list[RawHeader]
     ) -> None:
         """Check rate limit and scope; add headers that describe the limits."""
-        if self._limiter is not None:
-            # Two accounts may have keys with the same handle.
-            key = (caller.app_account_id, caller.handle)
-            try:
-                self._limiter.take(key)
-            finally:
-                extra_headers.extend(self._limiter.headers(key))
+        self._enforce_rate(caller, extra_headers)
         if isinstance(caller, User) and route.scope not in caller.scopes:
             raise InsufficientScope(route.scope)
 
@@ -92,6 +90,15 @@ class ApiAuthenticator:
         extra_headers.clear()
         await self.authenticate(route, headers, extra_headers)
         extra_headers.extend(headers_before)
+
+    def _enforce_rate(self, caller: Partner | User, extra_headers: list[RawHeader]) -> None:
+        if self._limiter is None:
+            return
+        key = (caller.app_account_id, caller.handle)  # two accounts may have the same handle
+        try:
+            self._limiter.take(key)
+        finally:
+            extra_headers.extend(self._limiter.headers(key))
 
     async def _user(self, secret: str | None) -> User:
         if secret is None:
