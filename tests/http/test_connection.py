@@ -240,6 +240,15 @@ async def test_an_upgrade_header_of_a_last_request_is_ignored(
     assert b"connection: close" in answered
 
 
+async def test_repeated_headers_become_one(echo_server: EchoServer, client: EchoClient) -> None:
+    """A list, except cookies, which are separated as a browser separates them."""
+    client.send(b"GET /a HTTP/1.1\r\nHost: x\r\nCookie: a=1\r\nX: 1\r\nCookie: b=2\r\nX: 2\r\n\r\n")
+    await client.answer()
+
+    (request,) = echo_server.application.requests
+    assert (request.headers[b"cookie"], request.headers[b"x"]) == (b"a=1; b=2", b"1, 2")
+
+
 async def test_many_upgrade_headers_are_ignored(client: EchoClient) -> None:
     """Each one costs no more than a request, even if many come in one segment."""
     count = 2_000

@@ -103,7 +103,8 @@ class RequestParser(asyncio.Protocol, ABC):
         elif name == b"host":
             raise MalformedRequest("A request must have exactly one Host header.")
         else:
-            headers[name] += b", " + value
+            # Some proxies split the Cookie header of HTTP/2 (RFC 9113, section 8.2.3).
+            headers[name] += (b"; " if name == b"cookie" else b", ") + value
             self._other_headers += 1
             self._joined_bytes += len(name) + _SEPARATOR_BYTES - len(b", ")
         if len(headers) + self._other_headers > HEADERS_MAX:
