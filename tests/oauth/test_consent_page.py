@@ -9,6 +9,7 @@ import pytest
 from ousel.accounts.service import account_by_id
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
+from ousel.oauth.connect_urls import QUERY_BYTES_MAX
 from ousel.partners.service import rename_app
 from ousel.partners.store import REDIRECT_URI_STATEMENTS, remove_address
 from tests.oauth.consent_steps import connect_path, count_codes, decide, new_person
@@ -47,6 +48,20 @@ async def test_an_app_is_allowed(portal: Portal, consent: Consent) -> None:
     assert (back["state"], back["iss"]) == (["xyz"], [portal.settings.portal_url])
     assert exchange.json()["scope"] == "profile balance"
     assert profile.json()["username"] == username
+
+
+async def test_a_person_can_allow_an_app_with_the_longest_address(
+    portal: Portal, consent: Consent
+) -> None:
+    """The page sends back the address as it came, so it does not get longer."""
+    _, visitor = await new_person(portal)
+    path = connect_path(consent)
+    room = QUERY_BYTES_MAX - len(path.partition("?")[2]) - len("&state=")
+    state = "/:,@" * (room // 4)
+
+    answer = await decide(visitor, f"{path}&state={state}", "Allow")
+
+    assert parse_qs(urlsplit(answer.headers["location"]).query)["state"] == [state]
 
 
 async def test_a_person_can_deny_access(portal: Portal, consent: Consent) -> None:

@@ -18,6 +18,10 @@ SCOPE_LABELS: Final = {
 }
 
 
+# All that RFC 3986 allows in a query. Browsers encode the rest, so the address does not get longer.
+QUERY_CHARACTERS: Final = "%&=+/:?@!$'()*,;~-._"
+
+
 class ConnectPages:
     """Serves the consent page to people whom an app has sent."""
 
@@ -88,7 +92,7 @@ def _query_of(visit: Visit) -> bytes:
 
 def _own_address(visit: Visit) -> str:
     """Return this page's address, encoded so that every byte is preserved."""
-    return f"/connect?{quote_from_bytes(_query_of(visit), safe='%&=+')}"
+    return f"/connect?{quote_from_bytes(_query_of(visit), safe=QUERY_CHARACTERS)}"
 
 
 def _form_target_schemes(redirect_uri: str) -> str:
