@@ -3,7 +3,8 @@
 import pytest
 
 from ousel.database.port import Database
-from tests.oauth.consents import BOTH, VERIFIER, Consent, basic, bearer, challenge_of
+from ousel.partners.store import REDIRECT_URI_STATEMENTS, add_address, remove_address
+from tests.oauth.consents import BOTH, REDIRECT_URI, VERIFIER, Consent, basic, bearer, challenge_of
 from tests.support.server import Server
 
 
@@ -74,6 +75,25 @@ async def test_another_app_cannot_exchange_the_code(database: Database, server: 
 
     assert (stolen.status_code, stolen.json()["error"]) == (400, "invalid_grant")
     assert own.status_code == 200
+
+
+async def test_a_code_is_not_exchanged_after_its_redirect_uri_was_removed(
+    database: Database, server: Server
+) -> None:
+    """It is good again when the app has registered the address again."""
+    consent = await Consent.of_new_people(database)
+    code = await consent.code()
+    change = (consent.app, REDIRECT_URI_STATEMENTS, REDIRECT_URI)
+
+    async with server.client() as client:
+        await database.write(lambda transaction: remove_address(transaction, *change))
+        removed = await client.post("/oauth/token", json=consent.exchange(code))
+        await database.write(lambda transaction: add_address(transaction, *change, 1))
+        registered = await client.post("/oauth/token", json=consent.exchange(code))
+
+    assert (removed.status_code, removed.json()["error"]) == (400, "invalid_grant")
+    assert "no longer has this redirect_uri" in removed.json()["error_description"]
+    assert registered.status_code == 200
 
 
 async def test_a_verifier_without_a_challenge_is_refused(

@@ -14,6 +14,7 @@ from ousel.kernel.ids import handle_of, is_secret, matches_hash, new_secret, sec
 from ousel.oauth import rules, store
 from ousel.oauth.refusals import InvalidGrant
 from ousel.oauth.rules import Code, Exchange, Grant, Token
+from ousel.partners import service as partners
 from ousel.people.audit import EventSource, record_event
 
 CodeOrToken = TypeVar("CodeOrToken", Code, Token)
@@ -109,6 +110,8 @@ async def exchange_code(
         return InvalidGrant("The code is unknown, or it belongs to another app.")
     if code.used_at is None:
         reason = rules.exchange_refusal(code, exchange, now)
+        if reason is None and not await _is_registered(transaction, code):
+            reason = "The app no longer has this redirect_uri."
         if reason is not None:
             return InvalidGrant(reason)
         if await store.use_code(transaction, code, now, kept_until=rules.token_expiry(now)):
@@ -119,6 +122,12 @@ async def exchange_code(
         "The code was used before, or the person has disconnected the app;"
         " the tokens issued for it are revoked."
     )
+
+
+async def _is_registered(transaction: Transaction, code: Code) -> bool:
+    """Return whether the app still has the redirect URI to which the code was sent."""
+    app = await partners.find_app(transaction, code.app_id)
+    return app is not None and await partners.has_redirect_uri(transaction, app, code.redirect_uri)
 
 
 async def revoke_token(transaction: Transaction, secret: str, app_id: str, mode: str) -> None:
