@@ -8,7 +8,7 @@ from ousel.kernel.ids import repeatable_secret
 from tests.support.accounts import verify
 from tests.support.engines import ENGINES
 from tests.support.portal import Portal
-from tests.support.visitor import PASSWORD, Visitor, shown_key
+from tests.support.visitor import PASSWORD, Visitor, secret_of, shown_key
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
@@ -71,6 +71,35 @@ async def test_a_sign_in_sent_twice_signs_in(portal: Portal) -> None:
     for _ in range(2):
         assert (await visitor.send(form, fields)).headers["location"] == "/activity"
     assert await visitor.is_signed_in()
+
+
+async def test_a_code_sent_twice_signs_in_once(portal: Portal) -> None:
+    """The other answer says that the sign-in is finished."""
+    secret, _ = await portal.turn_on_factor(await portal.person("ada"))
+    visitor = portal.visitor()
+    await visitor.sign_in("ada")
+    form = await visitor.form("/login/code", "Continue")
+    fields = form.pressed("Continue", {"code": portal.code(secret)})
+    answers = await asyncio.gather(*(visitor.send(form, fields) for _ in range(2)))
+
+    done, late = sorted(answers, key=lambda answer: answer.status_code)
+    assert (done.status_code, done.headers["location"]) == (303, "/activity")
+    assert late.status_code == 400
+    assert "The sign-in took too long, or was finished before: begin again." in late.text
+    assert await visitor.is_signed_in()
+
+
+async def test_an_authenticator_app_turned_on_twice_is_on(portal: Portal) -> None:
+    """One answer shows the recovery codes, and the other says how to get new ones."""
+    ada = await portal.person("ada")
+    form = await ada.form("/settings/two-factor", "Turn on")
+    secret = secret_of((await ada.get("/settings/two-factor")).text, "factor-secret")
+    fields = form.pressed("Turn on", {"code": portal.code(secret)})
+    answers = await asyncio.gather(*(ada.send(form, fields) for _ in range(2)))
+
+    done, late = sorted(answers, key=lambda answer: answer.status_code)
+    assert (done.status_code, "Two-factor sign-in is on." in done.text) == (200, True)
+    assert (late.status_code, "is set up already" in late.text) == (400, True)
 
 
 async def test_only_the_browser_that_signed_up_is_signed_in_by_a_second_sign_up(

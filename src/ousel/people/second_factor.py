@@ -65,6 +65,16 @@ async def remove_second_factors(transaction: Transaction, account_id: str) -> No
     await factor_store.remove_recovery_codes(transaction, account_id)
 
 
+_SET_UP_ALREADY: Final = (
+    "An authenticator app is set up already. If you have not seen its recovery codes, turn it off"
+    " and on again: then you get new ones."
+)
+_PROPOSAL_REPLACED: Final = (
+    "This page was opened in another session of your account since, so the secret was replaced."
+    " Add the new one to your app."
+)
+
+
 class _AppIsOffError(Exception):
     """The authenticator app was to be turned off, but is off already."""
 
@@ -128,11 +138,7 @@ class SecondFactorService:
     async def confirm(self, account_id: str, code: str, source: EventSource) -> list[str]:
         """Turn the authenticator app on with its first code; return the recovery codes."""
         if await self.has_authenticator_app(account_id):
-            raise InvalidField(
-                "An authenticator app is set up already. If you have not seen its recovery codes,"
-                " turn it off and on again: then you get new ones.",
-                param="code",
-            )
+            raise InvalidField(_SET_UP_ALREADY, param="code")
 
         async def turn_on(transaction: Transaction) -> list[str]:
             if not await store.lock_session(transaction, account_id, source.session_hash):
@@ -145,14 +151,13 @@ class SecondFactorService:
             app = await self._database.read(
                 lambda transaction: factor_store.authenticator_app_of(transaction, account_id)
             )
-            is_replaced = app is not None and app.proposed_by != source.session_hash
-            raise InvalidField(
-                "This page was opened in another session of your account since, so the secret was"
-                " replaced. Add the new one to your app."
-                if is_replaced
-                else "This code is not right. Try the next one.",
-                param="code",
-            )
+            if app is not None and app.is_confirmed:  # the same form was sent twice at once
+                reason = _SET_UP_ALREADY
+            elif app is not None and app.proposed_by != source.session_hash:
+                reason = _PROPOSAL_REPLACED
+            else:
+                reason = "This code is not right. Try the next one."
+            raise InvalidField(reason, param="code")
         return shown
 
     async def remove(self, account_id: str, code: str, source: EventSource) -> None:

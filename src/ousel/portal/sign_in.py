@@ -197,7 +197,7 @@ class SignInPages:
         session_secret = self._cookies.session(visit.headers) or ""
         step = await self._passkeys.second_step(session_secret)
         if step is None:  # no password was given, or too long ago, or the sign-in is finished
-            return self._sign_in_page(visit)
+            return self._sign_in_page(visit, refusal and SignInEnded())
         return self._form("portal/code.html", visit, refusal, step=step)
 
     def _form(self, template: str, visit: Visit, refusal: Refusal | None, **more: Any) -> Answer:
