@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sqlite3
+import stat
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
@@ -345,6 +346,43 @@ def test_a_backup_of_something_else_is_not_restored(
     _back_up_nothing(engines.empty_url(engine, tmp_path), file)
 
     assert_fails(ousel("restore", str(file), database=elsewhere), "contains no Ousel ledger")
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+@pytest.mark.parametrize("damage", ["cut off", "overwritten"])
+def test_what_is_damaged_is_neither_restored_nor_backed_up(
+    database_url: str, elsewhere: str, tmp_path: Path, damage: str
+) -> None:
+    """Even if the books themselves balance; nothing is left of the attempt."""
+    whole, damaged, copy = (tmp_path / name for name in ("whole", "damaged", "copy"))
+    with closing(sqlite3.connect(database_url)) as original:
+        original.execute("CREATE TABLE other (value TEXT UNIQUE)")
+        original.executemany("INSERT INTO other VALUES (?)", ((f"{n:99}",) for n in range(9_999)))
+        original.commit()
+    assert ousel("backup", str(whole), database=database_url).exit_code == 0
+    content = whole.read_bytes()[:-2_000]  # the last page is one of the other table or its index
+    damaged.write_bytes(content if damage == "cut off" else content + bytes(2_000))
+
+    restored = ousel("restore", str(damaged), database=elsewhere)
+    backed_up = ousel("backup", str(copy), database=str(damaged))
+
+    for failed in (restored, backed_up):
+        assert_fails(failed, f"{damaged} is damaged: SQLite says “")
+    assert not copy.exists()
+    assert ousel("restore", str(whole), database=elsewhere).exit_code == 0
+
+
+@pytest.mark.one_engine
+def test_others_cannot_read_a_database_that_is_restored_into_an_empty_file(
+    database_url: str, tmp_path: Path
+) -> None:
+    """Its group still can, if it could read the empty file."""
+    file, target = tmp_path / "books.backup", tmp_path / "new.db"
+    assert ousel("backup", str(file), database=database_url).exit_code == 0
+    target.touch()
+    target.chmod(0o644)
+    assert ousel("restore", str(file), database=str(target)).exit_code == 0
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
 
 
 def test_a_missing_backup_is_reported(elsewhere: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sqlite3
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -32,6 +33,10 @@ _PAGES_PER_STEP: Final = 1_000  # of 4 kB each; SQLite copies them without looki
 
 class BackupFailed(OperatorError):
     """A backup, an export or a restore failed; the text says why."""
+
+
+class BackupDamaged(BackupFailed):
+    """A database or a backup is damaged; the copy that was made of it is of no use."""
 
 
 def back_up(url: str, target: Path) -> None:
@@ -65,9 +70,11 @@ def restore(url: str, source: Path) -> None:
         # Backups of older versions are in WAL mode. If they are `immutable`, SQLite reads them
         # without creating files beside them, but ignores a log.
         has_log = wal_path(source.resolve()).exists()
+        with suppress(FileNotFoundError, PermissionError):
+            target.chmod(target.stat().st_mode & ~stat.S_IRWXO)  # an empty file has no secrets yet
         try:
             _copy_sqlite(source, target, "mode=ro" if has_log else "mode=ro&immutable=1")
-        except (KeyboardInterrupt, SystemExit):  # a signal, perhaps after the last step
+        except (KeyboardInterrupt, SystemExit, BackupDamaged):  # a signal may come after all steps
             with suppress(FileNotFoundError):
                 os.truncate(target, 0)
             raise
@@ -119,8 +126,19 @@ def _copy_sqlite(source: Path, target: Path, options: str) -> None:
                 reader.backup(writer, pages=_PAGES_PER_STEP, progress=lambda *_: None)
                 # This ends WAL mode, so that SQLite can read the copy in a read-only folder.
                 writer.execute("PRAGMA journal_mode = DELETE")
+                _check_copy(writer, source)
     except sqlite3.Error as error:
         raise BackupFailed(f"SQLite could not copy {source} to {target}: {error}") from error
+
+
+def _check_copy(copy: sqlite3.Connection, source: Path) -> None:
+    """Check every page, row and index of the copy, which has all damage of its source."""
+    try:
+        (finding,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
+    except sqlite3.Error as error:
+        finding = str(error)
+    if finding != "ok":
+        raise BackupDamaged(f"{source} is damaged: SQLite says “{' '.join(finding.split())}”")
 
 
 def _connect_existing(path: Path, options: str) -> sqlite3.Connection:
