@@ -11,6 +11,7 @@ from ousel.kernel.settings import Settings
 from ousel.sealed_log import store
 from ousel.sealed_log.backfill import BackfillSearch
 from ousel.sealed_log.keys import new_key, write_key
+from ousel.sealed_log.merkle import EMPTY_ROOT
 from ousel.sealed_log.notes import open_note, parse_verifier_key
 from ousel.sealed_log.published import CheckpointRecorder, LogShortened
 from ousel.sealed_log.verification import check_extends
@@ -222,6 +223,31 @@ def test_a_key_needs_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OUSEL_LOG_KEY_FILE", raising=False)
     outcome = ousel("log", "key", "new", database="postgresql://db/ousel")
     assert_fails(outcome, "set OUSEL_LOG_KEY_FILE")
+
+
+async def test_verify_says_which_file_is_the_wrong_one(
+    database: Database,
+    database_url: str,
+    key_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A key that is not there, the key of another log, and a checkpoint of another log."""
+    await person(database, "ada", "1")
+    await Log(database, key_file.parent).sealer.seal_all()
+    other_key, checkpoint = new_key("other.example/log"), tmp_path / "checkpoint"
+    checkpoint.write_text(other_key.sign_checkpoint(0, EMPTY_ROOT))
+    write_key(tmp_path / "other", other_key)
+
+    async def verify(key: Path, *options: str) -> Outcome:
+        monkeypatch.setenv("OUSEL_LOG_KEY_FILE", str(key))
+        return await asyncio.to_thread(ousel, "verify", *options, database=database_url)
+
+    assert (await verify(key_file)).exit_code == 0
+    assert_fails(await verify(tmp_path / "none"), f"there is no log key at {tmp_path / 'none'}")
+    assert_fails(await verify(tmp_path / "other"), "or OUSEL_LOG_KEY_FILE names the wrong file")
+    since = await verify(key_file, "--since", str(checkpoint))
+    assert_fails(since, "the checkpoint is not one of this log: another key has signed it")
 
 
 async def test_verify_since_a_checkpoint(

@@ -272,6 +272,12 @@ async def forget_signer(transaction: Transaction) -> None:
 
 
 def known_key(settings: Settings) -> LogKey | None:
-    """Return the key of this installation, or None if it has none here; create nothing."""
+    """Return the key of this installation, or None if it has none here; create nothing.
+
+    If the settings name a file that does not exist, raise LogKeyUnusable.
+    """
     holder = KeyHolder(settings)
-    return None if holder.path is None else read_key(holder.path, holder.origin)
+    key = None if holder.path is None else read_key(holder.path, holder.origin)
+    if key is None and settings.log_key_file is not None:
+        raise LogKeyUnusable(f"there is no log key at {settings.log_key_file}")
+    return key

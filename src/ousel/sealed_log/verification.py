@@ -22,7 +22,7 @@ from ousel.ledger.verify import (
 )
 from ousel.sealed_log import store
 from ousel.sealed_log.checkpoints import Checkpoint, unverified_checkpoint
-from ousel.sealed_log.keys import LogKey
+from ousel.sealed_log.keys import AnotherKeySigned, LogKey
 from ousel.sealed_log.leaves import encode_leaf
 from ousel.sealed_log.merkle import leaf_count, leaf_hash, root_hash, root_nodes
 from ousel.sealed_log.notes import NoteRefused
@@ -116,6 +116,10 @@ def parse_signed_checkpoint(note: str, key: LogKey | None) -> Checkpoint:
         checkpoint = unverified_checkpoint(note)
         if key is not None:
             key.check_signer(note)
+    except AnotherKeySigned:
+        raise VerificationFailed(
+            "the checkpoint is not one of this log: another key has signed it"
+        ) from None
     except (NoteRefused, ValueError) as error:
         raise VerificationFailed(f"the checkpoint is not one of this log: {error}") from None
     return checkpoint
@@ -181,7 +185,14 @@ def _check_head(
         raise VerificationFailed(f"the log counts {leaf_count(head.size)}, but has {size}")
     if head.checkpoint is None:
         return
-    checkpoint = parse_signed_checkpoint(head.checkpoint, key)
+    checkpoint = parse_signed_checkpoint(head.checkpoint, None)
+    try:
+        if key is not None:
+            key.check_signer(head.checkpoint)
+    except AnotherKeySigned:
+        raise VerificationFailed(
+            "another key has signed the log, or OUSEL_LOG_KEY_FILE names the wrong file"
+        ) from None
     if (checkpoint.size, checkpoint.root) != (size, root_hash(size, TileHashes(edge))):
         raise VerificationFailed("the checkpoint of the log does not match its leaves")
 
