@@ -146,5 +146,5 @@ def main(file: str, key: str, *witness_keys: str) -> None:
 if __name__ == "__main__":
     try:
         main(*sys.argv[1:])
-    except MALFORMED as error:
-        sys.exit(f"refused: the arguments or the receipt are malformed: {error}")
+    except (OSError, *MALFORMED) as error:
+        sys.exit(f"refused: an argument or the receipt is missing or malformed: {error}")

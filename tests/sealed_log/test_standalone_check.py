@@ -67,6 +67,22 @@ def test_the_script_refuses_what_is_shown_but_not_proven(
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("arguments", [[], ["."], ["missing", str(KEY.verifier)], [".", "key"]])
+def test_the_script_says_in_one_line_what_it_cannot_use(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, SCRIPT, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("refused: an argument or the receipt is missing or malformed: ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_the_script_takes_no_log_for_a_witness(tmp_path: Path) -> None:
     second = SigningKey("pay.example/second", bytes(32))
     done = check(tmp_path, receipt_of(movement(), cosigners=(second,)), KEY, KEY, second)
