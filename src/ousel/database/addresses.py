@@ -23,12 +23,13 @@ def sqlite_path(url: str) -> Path:
 
     The path is taken as it is written: nothing is unescaped, and even ":memory:" names a file.
     """
-    path = Path(url.removeprefix(SQLITE)).absolute()
+    path = Path(url.removeprefix(SQLITE))
     if ("://" in url and not url.startswith(SQLITE)) or path.name in NAMES_OF_FOLDERS:
         raise SettingError(
-            "OUSEL_DATABASE_URL must be postgresql://…, sqlite:///FILE or the path of a file."
+            "The database (--database or OUSEL_DATABASE_URL) must be postgresql://…,"
+            " sqlite:///FILE or the path of a file."
         )
-    return path
+    return path.absolute()
 
 
 def database_may_exist(url: str) -> bool:
