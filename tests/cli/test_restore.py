@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import stat
 import subprocess
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from functools import partial
@@ -19,6 +20,7 @@ from alembic import command as alembic
 from alembic.config import Config
 from typing_extensions import override
 
+from ousel.cli.console import clean_up_on_signal
 from ousel.database.addresses import is_postgres, open_database
 from ousel.database.backup import restore
 from ousel.database.deployment import claim_mode
@@ -52,6 +54,11 @@ esac
 echo $$ > {folder}/started
 exec sleep 600
 """
+CHECK_SECONDS = 60
+ENDLESS_QUERY = (
+    "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers)"
+    " SELECT MAX(n) FROM numbers"
+)
 VERSION_BEFORE = f"{int(SCHEMA_VERSION) - 1:04d}"
 MANY = 12_000
 
@@ -71,6 +78,28 @@ class InterruptedConnection(sqlite3.Connection):
 
     def _interrupt(self, *_: int) -> None:
         raise KeyboardInterrupt
+
+
+class SlowlyCheckedConnection(sqlite3.Connection):
+    """A connection on which the check of a copy takes long; a signal comes soon after it begins."""
+
+    was_checked_to_the_end = False
+
+    @override
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        if "integrity_check" not in sql:
+            return super().execute(sql, *parameters)
+        ending = threading.Timer(CHECK_SECONDS, self._end_check)
+        ending.start()
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        try:
+            return super().execute(ENDLESS_QUERY)
+        finally:
+            ending.cancel()
+
+    def _end_check(self) -> None:
+        SlowlyCheckedConnection.was_checked_to_the_end = True
+        self.interrupt()
 
 
 class CountingTransaction(msgspec.Struct):
@@ -273,6 +302,22 @@ def test_a_restore_that_is_interrupted_leaves_the_database_empty(
     with closing(sqlite3.connect(elsewhere)) as copy:
         assert copy.execute("SELECT name FROM sqlite_master").fetchall() == []
     assert ousel("restore", database_url, database=elsewhere).exit_code == 0
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_signal_ends_the_check_of_a_restored_copy(
+    database_url: str, elsewhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large copy, it takes minutes. The database is left empty."""
+    connect = partial(sqlite3.connect, factory=SlowlyCheckedConnection)
+    with monkeypatch.context() as patch, clean_up_on_signal():
+        patch.setattr(sqlite3, "connect", connect)
+        with pytest.raises(SystemExit) as ended:
+            restore(elsewhere, Path(database_url))
+
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert not SlowlyCheckedConnection.was_checked_to_the_end
+    assert Path(elsewhere).stat().st_size == 0
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])

@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -121,7 +122,7 @@ def _copy_sqlite(source: Path, target: Path, options: str) -> None:
             tables = {name for (name,) in reader.execute(TABLES["sqlite"].text)}
             if not tables >= OUSEL_TABLES:
                 raise _no_ledger_in(str(source))
-            with closing(sqlite3.connect(target.absolute())) as writer:
+            with closing(sqlite3.connect(target.absolute(), check_same_thread=False)) as writer:
                 # Python calls the function after each step, and only then a signal takes effect.
                 reader.backup(writer, pages=_PAGES_PER_STEP, progress=lambda *_: None)
                 # This ends WAL mode, so that SQLite can read the copy in a read-only folder.
@@ -133,13 +134,27 @@ def _copy_sqlite(source: Path, target: Path, options: str) -> None:
 
 
 def _check_copy(copy: sqlite3.Connection, source: Path) -> None:
-    """Check every page, row and index of the copy, which has all damage of its source."""
+    """Check every page, row and index of the copy, which has all damage of its source.
+
+    The check runs on a thread, so that a signal can end it.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        checking = pool.submit(_first_damage, copy)
+        try:
+            damage = checking.result()
+        except (KeyboardInterrupt, SystemExit):
+            copy.interrupt()
+            raise
+    if damage is not None:
+        raise BackupDamaged(f"{source} is damaged: SQLite says “{' '.join(damage.split())}”")
+
+
+def _first_damage(copy: sqlite3.Connection) -> str | None:
     try:
         (finding,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
     except sqlite3.Error as error:
-        finding = str(error)
-    if finding != "ok":
-        raise BackupDamaged(f"{source} is damaged: SQLite says “{' '.join(finding.split())}”")
+        return str(error)
+    return None if finding == "ok" else str(finding)
 
 
 def _connect_existing(path: Path, options: str) -> sqlite3.Connection:
