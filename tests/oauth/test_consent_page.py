@@ -50,14 +50,15 @@ async def test_an_app_is_allowed(portal: Portal, consent: Consent) -> None:
     assert profile.json()["username"] == username
 
 
+@pytest.mark.parametrize("characters", ["/:,@", "{[|^`]}:"])
 async def test_a_person_can_allow_an_app_with_the_longest_address(
-    portal: Portal, consent: Consent
+    portal: Portal, consent: Consent, characters: str
 ) -> None:
     """The page sends back the address as it came, so it does not get longer."""
     _, visitor = await new_person(portal)
     path = connect_path(consent)
     room = QUERY_BYTES_MAX - len(path.partition("?")[2]) - len("&state=")
-    state = "/:,@" * (room // 4)
+    state = characters * (room // len(characters))
 
     answer = await decide(visitor, f"{path}&state={state}", "Allow")
 

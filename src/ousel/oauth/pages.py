@@ -17,9 +17,12 @@ SCOPE_LABELS: Final = {
     "balance": "Your balance",
 }
 
-
-# All that RFC 3986 allows in a query. Browsers encode the rest, so the address does not get longer.
-QUERY_CHARACTERS: Final = "%&=+/:?@!$'()*,;~-._"
+# The page sends these back as they came, so that its address does not get longer. A backslash is
+# encoded, because the sign-in page takes it for the start of another site's address.
+QUERY_CHARACTERS: Final = (
+    "%&=+/:?@!$'()*,;~-._"  # allowed in a query by RFC 3986
+    "[]{}|^`"  # not encoded by browsers either
+)
 
 
 class ConnectPages:
