@@ -126,6 +126,13 @@ def test_an_account_number_normalizes_to_itself(serial: int) -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["@\u212aelvin", "@\u017fam", "\uff2f\uff35001234567890"])
+def test_a_letter_outside_ascii_names_no_account(text: str) -> None:
+    """Even if it looks like one in ASCII, or becomes one in lower case."""
+    with pytest.raises(AccountNotFound):
+        normalize_identifier(text, param="to")
+
+
 @given(text=st.text())
 def test_any_text_is_normalized_or_refused(text: str) -> None:
     """Normalizing never fails otherwise, and what it returns is its own normal form."""

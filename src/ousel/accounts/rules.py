@@ -47,7 +47,7 @@ def normalize_identifier(identifier: str, *, param: str) -> str:
         email = identifier.lower()
         if len(email) <= EMAIL_CHARACTERS_MAX and _EMAIL.fullmatch(email):
             return email
-    elif identifier.isascii() and account_numbers.looks_like_account_number(identifier.upper()):
+    elif account_numbers.looks_like_account_number(identifier.upper()):
         number = identifier.upper()
         if not account_numbers.check_digits_match(number):
             raise AccountNotFound(
