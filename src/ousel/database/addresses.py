@@ -26,7 +26,7 @@ def sqlite_path(url: str) -> Path:
     path = Path(url.removeprefix(SQLITE))
     if ("://" in url and not url.startswith(SQLITE)) or path.name in NAMES_OF_FOLDERS:
         raise SettingError(
-            "The database (--database or OUSEL_DATABASE_URL) must be postgresql://…,"
+            "The database's address (--database or OUSEL_DATABASE_URL) must be postgresql://…,"
             " sqlite:///FILE or the path of a file."
         )
     return path.absolute()

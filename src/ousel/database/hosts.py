@@ -22,15 +22,15 @@ def check_address(url: str) -> None:
     parts = ADDRESS.fullmatch(url)
     if parts is None or any(float(port) > PORT_MAX for port in _ports(parts[4])):
         raise SettingError(
-            "OUSEL_DATABASE_URL must be like postgresql://NAME:PASSWORD@HOST:PORT/DATABASE,"
-            " with special characters in the name and the password escaped: # as %23, / as %2F,"
-            " @ as %40."
+            "The database's address (--database or OUSEL_DATABASE_URL) must be like"
+            " postgresql://NAME:PASSWORD@HOST:PORT/DATABASE, with special characters in the name"
+            " and the password escaped: # as %23, / as %2F, @ as %40."
         )
     if any("," in hosts for hosts in _hosts_elsewhere(parts[4], parts[5] or "")):
         raise SettingError(
-            "OUSEL_DATABASE_URL must have several hosts before the name of the database, like"
-            " postgresql://NAME@HOST1,HOST2/DATABASE: there Ousel finds the one that accepts"
-            " writes."
+            "The database's address (--database or OUSEL_DATABASE_URL) must have several hosts"
+            " before the name of the database, like postgresql://NAME@HOST1,HOST2/DATABASE: there"
+            " Ousel finds the one that accepts writes."
         )
 
 
