@@ -118,7 +118,8 @@ def parse_signed_checkpoint(note: str, key: LogKey | None) -> Checkpoint:
             key.check_signer(note)
     except AnotherKeySigned:
         raise VerificationFailed(
-            "the checkpoint is not one of this log: another key has signed it"
+            "the checkpoint is not one of this log, or the file of the log's key is the wrong one:"
+            " another key has signed the checkpoint"
         ) from None
     except (NoteRefused, ValueError) as error:
         raise VerificationFailed(f"the checkpoint is not one of this log: {error}") from None
@@ -191,7 +192,7 @@ def _check_head(
             key.check_signer(head.checkpoint)
     except AnotherKeySigned:
         raise VerificationFailed(
-            "another key has signed the log, or OUSEL_LOG_KEY_FILE names the wrong file"
+            "another key has signed the log, or the file of the log's key is the wrong one"
         ) from None
     if (checkpoint.size, checkpoint.root) != (size, root_hash(size, TileHashes(edge))):
         raise VerificationFailed("the checkpoint of the log does not match its leaves")
