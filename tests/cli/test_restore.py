@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import msgspec
 import pytest
-from alembic import command as alembic
-from alembic.config import Config
 from typing_extensions import override
 
 from ousel.cli.console import clean_up_on_signal
@@ -42,6 +40,9 @@ from tests.support.accounts import partner
 from tests.support.engines import Engine, Engines
 from tests.support.raw_sql import RawSql
 from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 pytestmark = pytest.mark.usefixtures("postgres_tools")
 
@@ -374,7 +375,9 @@ def test_a_backup_of_an_older_version_is_restored_to_todays_schema(
 ) -> None:
     """It is of use at once, and nobody takes its age for a failure."""
     old, file = engines.empty_url(engine, tmp_path), tmp_path / "old.backup"
-    with mock.patch.object(alembic, "upgrade", partial(_upgraded_before, alembic.upgrade)):
+    from alembic import command
+
+    with mock.patch.object(command, "upgrade", partial(_upgraded_before, command.upgrade)):
         assert ousel("migrate", database=old).exit_code == 0
     assert_fails(ousel("verify", database=old), f"the schema is at {VERSION_BEFORE}")
     assert ousel("backup", str(file), database=old).exit_code == 0
@@ -450,7 +453,7 @@ def test_a_missing_folder_of_a_restored_database_is_named(
     assert_fails(failed, f"there is no folder {missing}\n")
 
 
-def _upgraded_before(upgrade: Callable[[Config, str], None], given: Config, _: str) -> None:
+def _upgraded_before(upgrade: "Callable[[Config, str], None]", given: "Config", _: str) -> None:
     upgrade(given, VERSION_BEFORE)
 
 

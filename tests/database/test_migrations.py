@@ -7,16 +7,10 @@ import shutil
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
-from sqlalchemy import Inspector, create_engine, inspect
-from sqlalchemy.ext.asyncio import create_async_engine
 
 import ousel.database
 from ousel.accounts.rules import HolderEmail
@@ -34,6 +28,10 @@ from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account
 from tests.support.engines import Engine, Engines
 from tests.support.raw_sql import RawSql
 from tests.support.waiting import until_async
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from sqlalchemy import Inspector
 
 MIGRATE = """
 import asyncio, sys
@@ -69,12 +67,16 @@ async def test_a_migration_logs_nothing(empty_url: str, caplog: pytest.LogCaptur
 
 async def schema_at(url: str) -> Schema:
     """Return each table's columns, key, indexes and number of checks."""
+    from sqlalchemy import create_engine, inspect
+
     if not is_postgres(url):
         engine = create_engine(f"sqlite:///{url}")
         with engine.connect() as connection:
             schema = dict(_tables(inspect(connection)))
         engine.dispose()
         return schema
+    from sqlalchemy.ext.asyncio import create_async_engine
+
     served = create_async_engine(url.replace("postgresql://", "postgresql+asyncpg://"))
     async with served.connect() as connected:
         schema = await connected.run_sync(lambda each: dict(_tables(inspect(each))))
@@ -82,7 +84,7 @@ async def schema_at(url: str) -> Schema:
     return schema
 
 
-def _tables(inspector: Inspector) -> Iterator[tuple[str, dict[str, Any]]]:
+def _tables(inspector: "Inspector") -> Iterator[tuple[str, dict[str, Any]]]:
     for table in inspector.get_table_names():
         yield (
             table,
@@ -137,6 +139,9 @@ async def test_columns_are_texts_and_64_bit_integers(both_empty_urls: tuple[str,
 
 def test_the_version_in_the_code_is_the_last_migration() -> None:
     """SCHEMA_VERSION is Alembic's only head."""
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
     config = Config()
     folder = Path(ousel.database.__file__).parent / "migrations"
     config.set_main_option("script_location", str(folder))
@@ -279,7 +284,7 @@ async def test_a_migration_behind_a_backup_blocks_nobody(
     monkeypatch.setattr(schema, "MIGRATION_PAUSE_SECONDS", 0.1)
     _, url = both_empty_urls
     with monkeypatch.context() as patched:
-        patched.setattr("alembic.command.upgrade", partial(upgrade_to, "0008", command.upgrade))
+        patched.setattr("alembic.command.upgrade", upgrade_to("0008"))
         await migrate(url)
     async with RawSql(url) as backup, RawSql(url) as server:
         await backup.run("BEGIN")
@@ -311,7 +316,7 @@ async def test_accounts_keep_their_email_as_confirmed(
 ) -> None:
     """An account that was opened before emails had to be confirmed is still found by its email."""
     with monkeypatch.context() as patched:
-        patched.setattr("alembic.command.upgrade", partial(upgrade_to, "0006", command.upgrade))
+        patched.setattr("alembic.command.upgrade", upgrade_to("0006"))
         await migrate(empty_url)
     async with RawSql(empty_url) as raw_sql:
         for statement in BEFORE_PROOFS.split(";"):
@@ -332,8 +337,8 @@ async def test_accounts_keep_their_email_as_confirmed(
     await database.close()
 
 
-def upgrade_to(
-    revision: str, upgrade: Callable[[Config, str], None], config: Config, _: str
-) -> None:
-    """Migrate to this version instead of the newest."""
-    upgrade(config, revision)
+def upgrade_to(revision: str) -> "Callable[[Config, str], None]":
+    """Return what migrates to this version instead of the newest."""
+    from alembic.command import upgrade
+
+    return lambda config, _: upgrade(config, revision)

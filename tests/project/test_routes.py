@@ -6,8 +6,6 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-import schemathesis
-from schemathesis.core.result import Err
 
 from ousel.api.openapi import refusals_of
 from ousel.api.route import NoBody, Route
@@ -98,6 +96,9 @@ def test_pages_stand_outside_the_interfaces_path(ousel: Ousel) -> None:
 @pytest.mark.slow
 def test_the_document_is_valid_openapi(ousel: Ousel) -> None:
     """As the OpenAPI 3.1 schema judges it, with every reference resolved."""
+    import schemathesis
+    from schemathesis.core.result import Err
+
     schema = schemathesis.openapi.from_dict(ousel.openapi)
     schema.validate()
 
