@@ -39,9 +39,10 @@ types: .venv/bench
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# Measuring coverage slows every test, so only the tests of these modules measure it. None of them may be slow.
+# Measuring coverage slows tests, those with many examples most. So only the tests of these modules measure it, with few
+# examples. None of them may be slow. `make test` also runs them with all examples.
 whole: .venv/bench
-	$(BIN)/pytest -m "not slow" $(PURE) $(addprefix --cov=ousel.,$(WHOLE)) --cov-report=term-missing --cov-fail-under=100
+	OUSEL_TESTS=check $(BIN)/pytest -m "not slow" $(PURE) $(addprefix --cov=ousel.,$(WHOLE)) --cov-report=term-missing --cov-fail-under=100
 PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py charge_rules.py)
 WHOLE := kernel.money kernel.ids kernel.account_numbers ledger.rules
 
@@ -51,7 +52,7 @@ quick: .venv/bench
 
 # The slow tests start first, and the quick ones keep the cores busy to the end.
 every: .venv/bench .venv/cluster
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=5 $(addprefix --ignore=,$(PURE))
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=5
 
 client-matrix: ## Test the client on every installed Python
 	@scripts/client-matrix
