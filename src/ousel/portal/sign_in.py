@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from urllib.parse import quote
 
+import msgspec
+
 from ousel.accounts.service import IdentifierInUse, NewHolder
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
@@ -14,11 +16,13 @@ from ousel.people.passkey_sign_in import PasskeySignInService
 from ousel.people.sign_in import NewSession, SignInEnded, SignInService, WrongCode, WrongPassword
 from ousel.portal.passkey_options import options_answer
 from ousel.site.cookies import Cookies
+from ousel.site.forms import form_token
 from ousel.site.redirects import local_path, see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
 HOME: Final = "/activity"
+CODE: Final = "/login/code"
 
 FinishSignIn = Callable[[str, str, EventSource], Awaitable[NewSession]]
 
@@ -59,8 +63,14 @@ class SignInPages:
                 for_everyone=True,
                 opens_session=True,
             ),
-            PageRoute(method="GET", path="/login/code", answer=self.show_code, for_everyone=True),
-            PageRoute(method="POST", path="/login/code", answer=self.enter_code, for_everyone=True),
+            PageRoute(method="GET", path=CODE, answer=self.show_code, for_everyone=True),
+            PageRoute(
+                method="POST",
+                path=CODE,
+                answer=self.enter_code,
+                for_everyone=True,
+                opens_session=True,
+            ),
             PageRoute(method="POST", path="/logout", answer=self.sign_out, for_everyone=True),
             *self._passkey_routes(),
         ]
@@ -69,11 +79,13 @@ class SignInPages:
         answers = {
             "/login/passkey": self.use_passkey,
             "/login/passkey/options": self.passkey_options,
-            "/login/code/passkey": self.use_passkey_as_code,
-            "/login/code/passkey/options": self.passkey_options_as_code,
+            f"{CODE}/passkey": self.use_passkey_as_code,
+            f"{CODE}/passkey/options": self.passkey_options_as_code,
         }
         return [
-            PageRoute(method="POST", path=path, answer=answer, for_everyone=True)
+            PageRoute(
+                method="POST", path=path, answer=answer, for_everyone=True, opens_session=True
+            )
             for path, answer in answers.items()
         ]
 
@@ -166,14 +178,17 @@ class SignInPages:
         return see_other(with_next("/login", next_of(visit)), self._cookies.sign_out())
 
     async def _finish(self, visit: Visit, finish: FinishSignIn, field: str) -> Answer:
-        """Finish signing in with what this field of the form contains."""
+        """Finish signing in with what this field of the form contains.
+
+        If the person is signed in already, the form was sent twice.
+        """
+        if visit.person is not None:
+            return see_other(next_of(visit))
         session_secret = self._cookies.session(visit.headers) or ""
         try:
             signed_in = await finish(session_secret, visit.form.get(field, ""), event_source(visit))
-        except (WrongCode, PasskeyNotAccepted) as refusal:
+        except (WrongCode, PasskeyNotAccepted, SignInEnded) as refusal:
             return await self._code_page(visit, refusal)
-        except SignInEnded as refusal:
-            return self._sign_in_page(visit, refusal)
         return self._redirect_signed_in(signed_in, visit)
 
     def _redirect_signed_in(self, signed_in: NewSession, visit: Visit) -> Answer:
@@ -184,7 +199,7 @@ class SignInPages:
         )
         target = next_of(visit)
         if signed_in.stage == "awaits_code":
-            return see_other(with_next("/login/code", target), *cookies)
+            return see_other(with_next(CODE, target), *cookies)
         return see_other(target, *cookies)
 
     def _sign_up_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
@@ -194,13 +209,20 @@ class SignInPages:
         return self._form("portal/login.html", visit, refusal)
 
     async def _code_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
-        session_secret = self._cookies.session(visit.headers) or ""
-        step = await self._passkeys.second_step(session_secret)
-        if step is None:  # no password was given, or too long ago, or the sign-in is finished
-            return self._sign_in_page(visit, refusal and SignInEnded())
-        return self._form("portal/code.html", visit, refusal, step=step)
+        session_secret = self._cookies.session(visit.headers)
+        step = await self._passkeys.second_step(session_secret or "")
+        if step is not None:
+            return self._form("portal/code.html", visit, refusal, step=step)
+        if refusal is not None and session_secret is not None:
+            # If the form was sent twice, the browser may have a newer session by now.
+            return see_other(with_next(CODE, next_of(visit)))
+        return self._sign_in_page(visit, SignInEnded() if refusal or session_secret else None)
 
     def _form(self, template: str, visit: Visit, refusal: Refusal | None, **more: Any) -> Answer:
+        if visit.person is None:
+            # The browser may have the cookie of a session that has ended or awaits a code. With the
+            # visitor's token, the form can be sent a second time when the new session is open.
+            visit = msgspec.structs.replace(visit, form_token=form_token(visit.visitor))
         site = self._passkeys.site
         return self._pages.render(
             template, visit, refusal=refusal, next=next_of(visit), site=site, **more

@@ -1,8 +1,8 @@
 """Forms: reading them, and refusing those that another site sent.
 
 This protects against cross-site request forgery (CSRF): every form contains a token derived from
-the session cookie or, without a session, from the visitor cookie. So no other site can post it. The
-Origin header, if the browser sends one, must be this site's.
+the session cookie or, without a session and on the pages for signing in, from the visitor cookie.
+So no other site can post it. The Origin header, if the browser sends one, must be this site's.
 """
 
 import hashlib
