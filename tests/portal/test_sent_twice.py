@@ -8,6 +8,7 @@ from ousel.kernel.ids import repeatable_secret
 from tests.support.accounts import verify
 from tests.support.authenticator import Authenticator
 from tests.support.engines import ENGINES
+from tests.support.mail import code_in
 from tests.support.portal import Portal
 from tests.support.visitor import PASSWORD, Visitor, secret_of, shown_key
 
@@ -122,6 +123,21 @@ async def test_a_passkey_sent_twice_after_the_password_signs_in(portal: Portal) 
 
     assert signed_in.headers["location"] == "/activity"
     assert (again.status_code, again.headers.get("location")) == (303, "/activity")
+
+
+async def test_a_code_that_confirms_an_email_may_be_sent_twice(sandbox: Portal) -> None:
+    """Each answer says that the email is confirmed."""
+    ada = await sandbox.person("ada")
+    form = await ada.form("/verify-email", "Confirm email")
+    [text] = await sandbox.mail("ada@example.com")
+    fields = form.pressed("Confirm email", {"code": code_in(text)})
+    answers = await asyncio.gather(*(ada.send(form, fields) for _ in range(2)))
+    answers.append(await ada.send(form, fields))
+    assert [answer.headers.get("location") for answer in answers] == [
+        "/verify-email?done=confirmed"
+    ] * 3
+    page = (await ada.get("/verify-email?done=confirmed")).text
+    assert "<title>Email confirmed · Ousel</title>" in page
 
 
 async def test_an_authenticator_app_turned_on_twice_is_on(portal: Portal) -> None:

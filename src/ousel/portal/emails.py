@@ -57,8 +57,14 @@ class EmailPages:
                 visit.person.account_id, visit.form.get("code", ""), event_source(visit)
             )
         except (InvalidField, IdentifierInUse) as refusal:
-            return await self._code_page(visit, refusal)
+            if not await self._is_confirmed_already(visit):
+                return await self._code_page(visit, refusal)
         return see_other(f"{PATH}?done=confirmed")
+
+    async def _is_confirmed_already(self, visit: Visit) -> bool:
+        """Return whether the form was sent twice, or the link was used meanwhile."""
+        state = await self._emails.state(visit.signed_in.account_id)
+        return state.to_confirm is None and state.email.address == visit.form.get("email")
 
     async def send(self, visit: Visit) -> Answer:
         """Send another message with a link and a code."""
