@@ -19,6 +19,7 @@ PHONE: dict[str, Any] = {
     "is_mobile": True,
 }
 THUMB_PIXELS = 44
+LINES = "e => Math.round(e.clientHeight / parseFloat(getComputedStyle(e).lineHeight))"
 HEIGHTS = """elements => elements.filter((element) => element.checkVisibility())
   .map((element) => [element.innerText, element.getBoundingClientRect().height])"""
 LEFTS = """element => {
@@ -83,6 +84,24 @@ def test_the_largest_amount_leaves_room_for_whom_it_came_from(browser_world: Sam
 
     assert name is not None
     assert name["width"] >= 100
+
+
+def test_an_amount_and_its_currency_share_a_line_on_a_phone(browser_world: SampleWorld) -> None:
+    """Up to a hundred thousand."""
+    page = browser_world.page(**PHONE)
+    page.goto(f"/pay/{browser_world.charge(amount=88_888.88)['id']}")
+
+    assert page.locator(".figure").evaluate(LINES) == 1
+
+
+def test_a_key_is_shown_whole_on_a_phone(browser_world: SampleWorld) -> None:
+    """It is shown only once, and somebody may have to copy it by hand."""
+    page = browser_world.page("ada", **PHONE)
+    create_app(page, "Narrow")
+    page.get_by_label("Key name").fill("one")
+    page.get_by_role("button", name="Issue key").click()
+
+    assert page.get_by_label("Your key").evaluate("e => e.scrollHeight - e.clientHeight") == 0
 
 
 def test_touch_targets_are_at_least_44_pixels_high(browser_world: SampleWorld) -> None:
