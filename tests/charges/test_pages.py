@@ -204,6 +204,14 @@ async def test_a_page_without_payment_says_why_and_moves_nothing(
     assert await portal_shop.merchant_balance() == before
 
 
+async def test_a_page_without_facts_has_no_list_of_them(portal_shop: PortalShop) -> None:
+    """A canceled charge without a reference has neither a reference nor time left."""
+    charge = await portal_shop.charge(reference=None)
+    person = await payer_after_cancellation(portal_shop, charge)
+
+    assert "<dl" not in await person.page(charge)
+
+
 async def test_an_owner_can_show_but_not_pay_the_charge(portal_shop: PortalShop) -> None:
     """The owner sees the QR code, but no button; a form sent anyway moves nothing."""
     owner = await portal_shop.person(PRICE)
