@@ -78,6 +78,14 @@ def rows_of(answer: httpx2.Response) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"), newline="")))
 
 
+async def test_a_long_word_in_a_note_is_cut_and_not_left_out(
+    friends: Visitor, portal: Portal
+) -> None:
+    """The list shows the beginning of an address, for example."""
+    await transfer(portal, "grace", "ada", "0.01", f"See https://shop.example/{'x' * 100}")
+    assert f"See https://shop.example/{'x' * 52}..." in (await friends.get("/activity")).text
+
+
 async def test_the_download_has_every_movement_to_the_last_decimal(friends: Visitor) -> None:
     """Amounts and balances are exact, newest first, with the reader's own direction."""
     answer = await friends.get("/activity.csv")
