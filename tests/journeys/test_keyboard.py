@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support.browser import turn_on_factor
 from tests.support.browser_world import SampleWorld
 from tests.support.visitor import PASSWORD
 
@@ -85,3 +86,18 @@ def test_an_error_is_told_with_its_field(browser_world: SampleWorld) -> None:
     expect(field).to_have_accessible_description(
         "The name must be 1 to 80 printable characters. Payers and people who connect will see it."
     )
+
+
+def test_recovery_codes_are_copied(browser_world: SampleWorld) -> None:
+    """The button says so itself, also to a screen reader."""
+    page = browser_world.page(
+        browser_world.newcomer(), permissions=["clipboard-read", "clipboard-write"]
+    )
+    turn_on_factor(page)
+    page.get_by_role("button", name="Copy").press("Enter")
+
+    done = page.get_by_role("button", name="Copied")
+    expect(done).to_be_focused()
+    expect(done).to_have_attribute("aria-live", "polite")
+    codes = page.locator("pre").inner_text()
+    assert page.evaluate("navigator.clipboard.readText()").strip() == codes.strip()

@@ -10,6 +10,7 @@ for (const time of document.querySelectorAll("time[datetime]")) {
 if (navigator.clipboard) {
   for (const button of document.querySelectorAll("button[data-copy]")) {
     button.hidden = false;
+    button.ariaLive = "polite"; // a screen reader says that the text was copied
     button.addEventListener("click", async () => {
       const copied = document.getElementById(button.dataset.copy);
       await navigator.clipboard.writeText(copied.value ?? copied.textContent);
