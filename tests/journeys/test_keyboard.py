@@ -76,11 +76,15 @@ def test_everything_on_an_apps_page_can_be_reached(browser_world: SampleWorld) -
 
 
 def test_an_error_is_told_with_its_field(browser_world: SampleWorld) -> None:
-    """The field at fault is marked as such, and what is wrong is its description."""
+    """The field at fault is marked as such, and what is wrong is its description.
+
+    The title, which a screen reader reads first, begins with it.
+    """
     page = browser_world.page("ada")
     page.goto("/apps/new")
     page.get_by_label("Name").fill(" ")
     page.keyboard.press("Enter")
+    expect(page).to_have_title("Error: New app · Ousel")
     field = page.get_by_role("textbox", name="Name")
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(field).to_have_accessible_description(

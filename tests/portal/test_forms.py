@@ -1,12 +1,14 @@
 """Forms: only those of our own pages are accepted, and no text breaks a page."""
 
+import html
 import re
 
 import httpx2
 import pytest
 
 from ousel.api.router import Router
-from tests.support.forms import Form, forms_of
+from ousel.people.rules import IDENTITY_CHECK_SECONDS
+from tests.support.forms import Form, form_with, forms_of
 from tests.support.portal import Portal
 from tests.support.visitor import PASSWORD, Visitor
 
@@ -85,6 +87,34 @@ async def test_no_text_breaks_the_sign_in_pages(portal: Portal) -> None:
         token = (await visitor.form("/login", "Sign in")).fields["form_token"]
         answer = await visitor.post("/login/code", {"form_token": token, "code": value})
         assert answer.status_code == 400, f"{what} in the code"
+
+
+async def test_the_title_says_that_something_is_wrong(sandbox: Portal) -> None:
+    """A screen reader reads it first when the page opens; a question or a success is no error."""
+    visitor = sandbox.visitor()
+    refused = await visitor.sign_in("ada", "wrong horse battery")
+    assert title_of(refused) == "Error: Sign in"
+    assert title_of(await visitor.press("/verify", "Check receipt")) == "Error: Check a receipt"
+    unproven = await visitor.press("/verify", "Check receipt", receipt="nothing")
+    assert title_of(unproven) == "This receipt proves nothing"
+    ada = await sandbox.person("ada")
+    wrong = await ada.press("/send", "Continue", to="@nobody_at_all", amount="1")
+    assert title_of(wrong) == "Error: Send money"
+    assert title_of(await ada.get("/activity?from=yesterday")) == "Error: Activity"
+    app = await ada.create_app()
+    assert title_of(await ada.press(app, "Add origin", origin="shop")) == "Error: Shop"
+    sandbox.clock.advance(seconds=IDENTITY_CHECK_SECONDS)
+    asked = await ada.get("/settings/passkeys")
+    assert title_of(asked) == "Confirm that it is you"
+    form = form_with(asked.text, "Continue")
+    wrong = await ada.send(form, form.pressed("Continue", {"identity_password": "wrong"}))
+    assert title_of(wrong) == "Error: Confirm that it is you"
+
+
+def title_of(answer: httpx2.Response) -> str:
+    """Return the title of a page, without the name of the site."""
+    title = answer.text.partition("<title>")[2].partition("</title>")[0]
+    return html.unescape(title).removesuffix(" · Ousel")
 
 
 async def test_an_unknown_path_is_not_found(ada: Visitor) -> None:
