@@ -220,6 +220,15 @@ async def test_another_account_s_app_is_not_found(
     assert await status(sandbox, key) == 200
 
 
+async def test_what_is_wrong_with_a_field_is_told_once(partner: tuple[Visitor, str, str]) -> None:
+    """At the field, which has the cursor. What is wrong with the app itself is told above."""
+    visitor, app, _ = partner
+    wrong = await visitor.press(app, "Add origin", origin="shop")
+    assert (wrong.status_code, 'id="origin-error"' in wrong.text) == (400, True)
+    assert 'role="alert"' not in wrong.text
+    assert 'role="alert"' in (await visitor.press(app, "Delete app")).text
+
+
 async def test_an_app_is_deleted_when_no_key_works(
     sandbox: Portal, partner: tuple[Visitor, str, str]
 ) -> None:
