@@ -22,7 +22,7 @@ from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
 HOME: Final = "/activity"
-CODE: Final = "/login/code"
+CODE_PAGE: Final = "/login/code"
 
 FinishSignIn = Callable[[str, str, EventSource], Awaitable[NewSession]]
 
@@ -63,10 +63,10 @@ class SignInPages:
                 for_everyone=True,
                 opens_session=True,
             ),
-            PageRoute(method="GET", path=CODE, answer=self.show_code, for_everyone=True),
+            PageRoute(method="GET", path=CODE_PAGE, answer=self.show_code, for_everyone=True),
             PageRoute(
                 method="POST",
-                path=CODE,
+                path=CODE_PAGE,
                 answer=self.enter_code,
                 for_everyone=True,
                 opens_session=True,
@@ -79,8 +79,8 @@ class SignInPages:
         answers = {
             "/login/passkey": self.use_passkey,
             "/login/passkey/options": self.passkey_options,
-            f"{CODE}/passkey": self.use_passkey_as_code,
-            f"{CODE}/passkey/options": self.passkey_options_as_code,
+            f"{CODE_PAGE}/passkey": self.use_passkey_as_code,
+            f"{CODE_PAGE}/passkey/options": self.passkey_options_as_code,
         }
         return [
             PageRoute(
@@ -199,7 +199,7 @@ class SignInPages:
         )
         target = next_of(visit)
         if signed_in.stage == "awaits_code":
-            return see_other(with_next(CODE, target), *cookies)
+            return see_other(with_next(CODE_PAGE, target), *cookies)
         return see_other(target, *cookies)
 
     def _sign_up_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
@@ -215,7 +215,7 @@ class SignInPages:
             return self._form("portal/code.html", visit, refusal, step=step)
         if refusal is not None and session_secret is not None:
             # If the form was sent twice, the browser may have a newer session by now.
-            return see_other(with_next(CODE, next_of(visit)))
+            return see_other(with_next(CODE_PAGE, next_of(visit)))
         return self._sign_in_page(visit, SignInEnded() if refusal or session_secret else None)
 
     def _form(self, template: str, visit: Visit, refusal: Refusal | None, **more: Any) -> Answer:
