@@ -11,6 +11,7 @@ from ousel.http.connection import Connection, OwnServerState
 from ousel.http.messages import AnswerDropped, Request, Response, header_lines
 from ousel.kernel.cancellation import run_to_end
 from ousel.kernel.deadlines import current_deadline, set_deadline
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     import socket
@@ -178,6 +179,7 @@ class EchoServer:
         self.port = server.sockets[0].getsockname()[1]
         yield
         server.close()
+        await until(lambda: not self.state.connections)  # crowds are let go in turns
 
 
 class _CountingConnection(Connection):

@@ -3,11 +3,12 @@
 import asyncio
 from contextlib import AsyncExitStack
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
 from ousel.http.turns import TURNS_PER_ITERATION, Turns
-from tests.http.echo_server import EchoClient, EchoServer, get, post
+from tests.http.echo_server import WAYS_TO_HANG_UP, EchoClient, EchoServer, get, post
 from tests.support.loop_time import LoopTime
 from tests.support.waiting import until, until_next_iteration
 
@@ -28,7 +29,10 @@ async def test_a_crowd_of_new_connections_waits_for_its_turn(echo_server: EchoSe
     assert paths.index("/old") <= 3 * TURNS_PER_ITERATION
 
 
-async def test_a_crowd_that_hangs_up_is_canceled_in_turns(echo_server: EchoServer) -> None:
+@pytest.mark.parametrize("way", WAYS_TO_HANG_UP)
+async def test_a_crowd_that_hangs_up_is_canceled_in_turns(
+    echo_server: EchoServer, way: str
+) -> None:
     """A request that arrives after the first hang-up is begun before most of them are canceled."""
     application, state = echo_server.application, echo_server.state
     async with AsyncExitStack() as stack:
@@ -37,7 +41,7 @@ async def test_a_crowd_that_hangs_up_is_canceled_in_turns(echo_server: EchoServe
             client.send(get("/slow"))
         await until(lambda: len(application.requests) == CROWD + 1)
         for client in crowd:
-            client.writer.transport.abort()
+            client.hang_up(way)
         echo_server.progress.clear()
         await echo_server.progress.wait()
         old.send(get("/old"))
@@ -48,7 +52,31 @@ async def test_a_crowd_that_hangs_up_is_canceled_in_turns(echo_server: EchoServe
     assert application.cancels_before["/old"] < CROWD / 2
 
 
-async def test_a_request_that_may_write_is_canceled_at_once(echo_server: EchoServer) -> None:
+@pytest.mark.parametrize("way", ["close", "half-close"])
+async def test_a_crowd_that_closes_its_idle_connections_is_let_go_in_turns(
+    echo_server: EchoServer, way: str
+) -> None:
+    """In each iteration of the event loop, only a few connections are closed."""
+    connections = echo_server.state.connections
+    async with AsyncExitStack() as stack:
+        _, *crowd = await _connect(stack, echo_server)
+        for client in crowd:
+            client.send(get("/once"))
+            await client.answer()
+        for client in crowd:
+            client.hang_up(way)
+        counts = [len(connections)]
+        while counts[-1] > 1:
+            await until_next_iteration(lambda: len(connections) < counts[-1])
+            counts.append(len(connections))
+
+    assert max(before - after for before, after in pairwise(counts)) <= 2 * TURNS_PER_ITERATION
+
+
+@pytest.mark.parametrize("way", WAYS_TO_HANG_UP)
+async def test_a_request_that_may_write_is_canceled_at_once(
+    echo_server: EchoServer, way: str
+) -> None:
     """However many hang up: what has not begun to commit must not be written later."""
     application, state = echo_server.application, echo_server.state
     async with AsyncExitStack() as stack:
@@ -57,7 +85,7 @@ async def test_a_request_that_may_write_is_canceled_at_once(echo_server: EchoSer
             client.send(post("/slow", b""))
         await until(lambda: len(application.requests) == CROWD + 1)
         for client in crowd:
-            client.writer.transport.abort()
+            client.hang_up(way)
         await until_next_iteration(lambda: len(state.connections) == 1)
         canceled = application.cancels
         old.send(get("/old"))

@@ -82,6 +82,14 @@ class Connection(RequestParser):
         self._close_when_idle()
 
     @override
+    def eof_received(self) -> bool:
+        """Close the connection in its turn; at once if its request has not begun or may write."""
+        waits_for_turn = not self._is_new and (self._answers_get or self._answer_task is None)
+        if waits_for_turn:
+            self._server_state.turns.call(self._transport.close)
+        return waits_for_turn  # whether the connection stays open
+
+    @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._server_state.connections.discard(self)
         self._idle_timer.cancel()

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-TURNS_PER_ITERATION: Final = 8
+TURNS_PER_ITERATION: Final = 4
 
 Callback = Callable[[], Any]
 
