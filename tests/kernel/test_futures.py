@@ -1,26 +1,26 @@
 """Many callers share a result or an error, and others have their turns in between."""
 
 import asyncio
-from itertools import pairwise
+from itertools import groupby
 
-from ousel.kernel.futures import FAILED_AT_ONCE, SharedCalls, fail_gradually
+from ousel.kernel.futures import ITERATIONS_PER_FAILURE, SharedCalls, fail_gradually
 
-FULL_TURNS = 10
+CALLERS = 10
 
 
 async def test_others_have_their_turns_while_many_callers_fail() -> None:
-    """In each turn of the event loop only a few fail, and in the end all have."""
+    """After each failure, others have several turns of the event loop, and in the end all fail."""
     loop = asyncio.get_running_loop()
-    futures = [loop.create_future() for _ in range(FULL_TURNS * FAILED_AT_ONCE + 1)]
+    futures = [loop.create_future() for _ in range(CALLERS)]
 
     fail_gradually(futures, ValueError("planned"))
-    done_counts = [0, sum(each.done() for each in futures)]
-    while done_counts[-1] > done_counts[-2]:
+    failed_counts = [1]
+    while failed_counts[-1] < CALLERS:
         await asyncio.sleep(0)
-        done_counts.append(sum(each.done() for each in futures))
+        failed_counts.append(sum(each.done() for each in futures))
 
-    failed = [later - earlier for earlier, later in pairwise(done_counts)]
-    assert failed == [*[FAILED_AT_ONCE] * FULL_TURNS, 1, 0]
+    turns = [len(list(group)) for _, group in groupby(failed_counts)]
+    assert turns == [ITERATIONS_PER_FAILURE] * (CALLERS - 1) + [1]
     assert {repr(each.exception()) for each in futures} == {"ValueError('planned')"}
 
 

@@ -121,10 +121,11 @@ class ConnectionPool:
             async with asyncio.timeout(ACQUIRE_TIMEOUT_SECONDS):
                 return await waiter
         except BaseException:
-            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+            if waiter.cancelled():
+                with contextlib.suppress(ValueError):
+                    self._waiters.remove(waiter)
+            elif waiter.exception() is None:
                 self._hand_on(waiter.result())  # it came too late for this caller
-            with contextlib.suppress(ValueError):
-                self._waiters.remove(waiter)
             raise
 
     def _hand_on(self, connection: MonitoredConnection | None) -> None:

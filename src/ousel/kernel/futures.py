@@ -1,28 +1,39 @@
 """Futures that many callers wait for."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 from ousel.kernel.deadlines import NO_DEADLINE, set_deadline
 
-# To answer two refused requests takes about a quarter of a millisecond. Another request needs
-# several turns of the event loop, so it is delayed by one or two milliseconds.
-FAILED_AT_ONCE: Final = 2
+# To answer a refused request takes up to a third of a millisecond. Another request needs about
+# eight iterations of the event loop, so it is delayed by less than one millisecond.
+ITERATIONS_PER_FAILURE: Final = 4
 
 Key = TypeVar("Key", bound=Hashable)
 
 
-def fail_gradually(futures: Sequence[asyncio.Future[Any]], error: Exception) -> None:
-    """Let the callers that wait for these futures fail, a few in each iteration of the event loop.
+def fail_gradually(futures: Iterable[asyncio.Future[Any]], error: Exception) -> None:
+    """Let the callers that wait for these futures fail, one after the other.
 
     So other requests are answered in between, even if thousands of callers wait.
     """
-    for future in futures[:FAILED_AT_ONCE]:
+    remaining = iter(futures)
+    for future in remaining:
         if not future.done():
             future.set_exception(error)
-    if remaining := futures[FAILED_AT_ONCE:]:
-        asyncio.get_running_loop().call_soon(fail_gradually, remaining, error)
+            _fail_others_later(remaining, error, ITERATIONS_PER_FAILURE)
+            return
+
+
+def _fail_others_later(
+    remaining: Iterator[asyncio.Future[Any]], error: Exception, iterations: int
+) -> None:
+    """Go on after this many iterations of the event loop."""
+    if iterations:
+        asyncio.get_running_loop().call_soon(_fail_others_later, remaining, error, iterations - 1)
+    else:
+        fail_gradually(remaining, error)
 
 
 class SharedCalls(Generic[Key]):
