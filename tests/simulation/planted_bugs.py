@@ -168,7 +168,7 @@ PLANTED_BUGS = {
     "search-behind-old-sequences": PlantedBug(
         "After lost history, a batch finds what its earlier attempts wrote.",
         _search_behind_old_sequences,
-        first_seed=137,
+        first_seed=17,
     ),
     "repeat-blindly": PlantedBug(
         "After an unknown commit, a batch looks for what it has written.",
