@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # More than the cores of a small machine: quick tests wait for locks, and slow tests wait longer, for
 # servers, browsers and elections. Each worker costs seconds of CPU, because it collects all tests.
 QUICK_WORKERS := 3
-WORKERS := 6
+WORKERS := 4
 
 .PHONY: help demo test check format types whole quick every client-matrix clients cluster citus faults fuzz mutants audit bench growth \
 	screenshots docs lock fresh-machine container clean
