@@ -9,26 +9,30 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-TURNS_PER_ITERATION: Final = 4
+TURNS_PER_ROUND: Final = 8
 
 Callback = Callable[[], Any]
 
 
 class Turns:
-    """Runs callbacks in the order of their arrival, a few in each iteration of the event loop."""
+    """Runs callbacks in the order of their arrival, a few in every second iteration of the loop.
+
+    Others need about eight iterations for a request, and every second one is short for them. With
+    half as many turns in every iteration, fewer would share a statement that reads for many.
+    """
 
     def __init__(self) -> None:
         """Begin with nothing to run."""
         self._waiting: deque[Callback] = deque()
-        self._taken = 0  # in this iteration
+        self._taken = 0  # in this round
 
     def call(self, callback: Callback) -> None:
-        """Run the callback at once, or in a later iteration if this one has no turn left."""
-        if self._waiting or self._taken == TURNS_PER_ITERATION:
+        """Run the callback at once, or in a later round if this one has no turn left."""
+        if self._waiting or self._taken == TURNS_PER_ROUND:
             self._waiting.append(callback)
             return
         if not self._taken:
-            asyncio.get_running_loop().call_soon(self._begin_iteration)
+            asyncio.get_running_loop().call_soon(self._rest)
         self._taken += 1
         callback()
 
@@ -38,9 +42,13 @@ class Turns:
         self.call(lambda: None if turn.done() else turn.set_result(None))
         await turn
 
-    def _begin_iteration(self) -> None:
-        self._taken = min(len(self._waiting), TURNS_PER_ITERATION)
+    def _rest(self) -> None:
+        """Let an iteration pass in which nobody has a turn."""
+        asyncio.get_running_loop().call_soon(self._begin_round)
+
+    def _begin_round(self) -> None:
+        self._taken = min(len(self._waiting), TURNS_PER_ROUND)
         if self._taken:
-            asyncio.get_running_loop().call_soon(self._begin_iteration)
+            asyncio.get_running_loop().call_soon(self._rest)
         for _ in range(self._taken):
             self._waiting.popleft()()
