@@ -17,8 +17,8 @@ Callback = Callable[[], Any]
 class Turns:
     """Runs callbacks in the order of their arrival, a few in every second iteration of the loop.
 
-    Others need about eight iterations for a request, and every second one is short for them. With
-    half as many turns in every iteration, fewer would share a statement that reads for many.
+    To answer a request on another connection takes about eight iterations, so half of them should
+    be short. Requests that begin together share statements, so no fewer of them begin at once.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Turns:
             self._waiting.append(callback)
             return
         if not self._taken:
-            asyncio.get_running_loop().call_soon(self._rest)
+            asyncio.get_running_loop().call_soon(self._skip_iteration)
         self._taken += 1
         callback()
 
@@ -42,13 +42,13 @@ class Turns:
         self.call(lambda: None if turn.done() else turn.set_result(None))
         await turn
 
-    def _rest(self) -> None:
+    def _skip_iteration(self) -> None:
         """Let an iteration pass in which nobody has a turn."""
         asyncio.get_running_loop().call_soon(self._begin_round)
 
     def _begin_round(self) -> None:
         self._taken = min(len(self._waiting), TURNS_PER_ROUND)
         if self._taken:
-            asyncio.get_running_loop().call_soon(self._rest)
+            asyncio.get_running_loop().call_soon(self._skip_iteration)
         for _ in range(self._taken):
             self._waiting.popleft()()

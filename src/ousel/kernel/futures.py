@@ -14,7 +14,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def fail_gradually(futures: Iterable[asyncio.Future[Any]], error: Exception) -> None:
-    """Let the callers that wait for these futures fail, one after the other.
+    """Let the callers that wait for these futures fail, one every few iterations of the event loop.
 
     So other requests are answered in between, even if thousands of callers wait.
     """
@@ -29,7 +29,7 @@ def fail_gradually(futures: Iterable[asyncio.Future[Any]], error: Exception) -> 
 def _fail_others_later(
     remaining: Iterator[asyncio.Future[Any]], error: Exception, iterations: int
 ) -> None:
-    """Go on after this many iterations of the event loop."""
+    """Let the others fail after this many iterations of the event loop."""
     if iterations:
         asyncio.get_running_loop().call_soon(_fail_others_later, remaining, error, iterations - 1)
     else:
